@@ -1,0 +1,1 @@
+"""The journal of every model call, and the ledger over it."""

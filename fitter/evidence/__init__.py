@@ -1,0 +1,1 @@
+"""Where in a trace the evidence lies, and the proof that nothing else is shown."""

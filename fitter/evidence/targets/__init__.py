@@ -1,0 +1,1 @@
+"""What each platform's evaluator template can say, and how it resolves."""

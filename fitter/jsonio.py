@@ -1,0 +1,148 @@
+"""Strict JSON in, canonical JSON out: the one place where JSON text is read or written.
+
+``json.loads`` accepts NaN and duplicate keys, recurses without bound and raises a plain ValueError on a 5,000-digit
+integer. Everything read from outside goes through :func:`strict_loads`, which turns each of these into a
+:class:`JSONFault` with a code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+JSONValue: TypeAlias = Any
+FaultCode: TypeAlias = Literal[
+    "not_json", "duplicate_key", "too_deep", "non_finite", "number_too_long", "trailing_text"
+]
+
+MAX_DEPTH = 64
+
+
+class JSONFault(ValueError):
+    """Text that is not one strict JSON value.
+
+    Attributes:
+        code: machine-readable kind of fault.
+        line: 1-based line inside the text where known.
+        at: character offset where known.
+    """
+
+    def __init__(self, code: FaultCode, message: str, *, line: int | None = None, at: int | None = None) -> None:
+        super().__init__(message)
+        self.code: FaultCode = code
+        self.line = line
+        self.at = at
+
+
+class _Duplicate(ValueError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out:
+            raise _Duplicate(key)
+        out[key] = value
+    return out
+
+
+class _NonFinite(ValueError):
+    pass
+
+
+def _constant(name: str) -> Any:
+    raise _NonFinite(name)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise _NonFinite(text[:20])
+    return value
+
+
+def _depth_over(text: str, limit: int) -> bool:
+    """True when brackets outside strings nest deeper than ``limit``."""
+    depth = 0
+    in_string = False
+    escaped = False
+    for ch in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif ch == "\\":
+                escaped = True
+            elif ch == '"':
+                in_string = False
+        elif ch == '"':
+            in_string = True
+        elif ch in "[{":
+            depth += 1
+            if depth > limit:
+                return True
+        elif ch in "]}":
+            depth -= 1
+    return False
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
+
+
+def strict_loads(text: str, *, max_depth: int = MAX_DEPTH) -> JSONValue:
+    """Parses exactly one JSON value.
+
+    Args:
+        text: the JSON text; surrounding JSON white space is allowed.
+        max_depth: deepest allowed nesting of arrays and objects.
+
+    Raises:
+        JSONFault: not JSON, duplicate keys, NaN or Infinity, too deep, a number too long, or text after the value.
+    """
+    if text.count("[") + text.count("{") > max_depth and _depth_over(text, max_depth):
+        raise JSONFault("too_deep", f"nested deeper than {max_depth}")
+    body = text.strip(" \t\r\n")
+    try:
+        value, end = _DECODER.raw_decode(body)
+    except _Duplicate as fault:
+        raise JSONFault("duplicate_key", f"key {fault.key!r} appears twice in one object") from None
+    except _NonFinite as fault:
+        raise JSONFault("non_finite", f"{fault} is not a JSON number") from None
+    except json.JSONDecodeError as fault:
+        raise JSONFault("not_json", fault.msg, line=fault.lineno, at=fault.pos) from None
+    except RecursionError:
+        raise JSONFault("too_deep", f"nested deeper than {max_depth}") from None
+    except ValueError:
+        raise JSONFault("number_too_long", "an integer has too many digits") from None
+    if end != len(body):
+        raise JSONFault("trailing_text", "text after the first JSON value", at=end)
+    return value
+
+
+def canonical(value: JSONValue) -> str:
+    """Canonical JSON: sorted keys, no white space, UTF-8 text kept; refuses NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def pretty(value: JSONValue) -> str:
+    """The same value, indented for people, with a final newline; byte-stable."""
+    return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def jsonl(rows: Iterable[Mapping[str, JSONValue]]) -> str:
+    """One canonical object a line."""
+    return "".join(canonical(row) + "\n" for row in rows)
+
+
+def sha256(data: str | bytes) -> str:
+    """Hex SHA-256 of text (as UTF-8) or bytes."""
+    return hashlib.sha256(data.encode("utf-8") if isinstance(data, str) else data).hexdigest()
+
+
+def digest(value: JSONValue) -> str:
+    """Hex SHA-256 of the canonical JSON of a value."""
+    return sha256(canonical(value))

@@ -1,0 +1,1 @@
+"""The embedded default judge, drafter and proposer: no model, no network, fully transparent."""

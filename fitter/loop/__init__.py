@@ -1,0 +1,1 @@
+"""The fit: graph, draft, census, proposal, guard, keep rule, stopping."""

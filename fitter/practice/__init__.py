@@ -1,0 +1,1 @@
+"""The shipped practice queue (data only)."""

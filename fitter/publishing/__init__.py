@@ -1,0 +1,1 @@
+"""Publishing a judge as a disabled evaluator, and proving that it is there."""

@@ -1,0 +1,1 @@
+"""What is true of a run, gathered once, and its rendering."""

@@ -1,0 +1,1 @@
+"""Pure statistics: votes, metrics, intervals, paired comparison, score cards."""
