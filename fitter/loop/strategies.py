@@ -45,3 +45,16 @@ class Proposer(Protocol):
     def propose(self, brief: ProposalBrief) -> Change | None:
         """One change, or None when there is nothing left to try (``no_change``)."""
         ...
+
+
+class LabelChecker(Protocol):
+    """Decides, from a label and its reviewer's reasoning alone, whether the reasoning contradicts the label (LO-5)."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What identifies it, as JSON."""
+        ...
+
+    def contradicts(self, label: str, reason: str, *, call: int) -> bool:
+        """One of three calls (``call`` is 0, 1 or 2); True when the reasoning argues for another label."""
+        ...

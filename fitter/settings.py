@@ -1,0 +1,220 @@
+"""The settings of a fit: what must be asked, what has a default, and the hash of the resolved config.
+
+Names are the same on the command line (``--max-iterations``), in ``fit.toml`` (``max_iterations``) and in the recorded
+``config.json``. Nothing that must be asked (LO-1) has a default.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from fitter.errors import BadInput, SettingsError
+from fitter.jsonio import digest
+from fitter.labels import LabelSchema
+from fitter.records import Framing, Scope
+
+DEFAULT_RUNS = 3
+DEFAULT_MAX_ITERATIONS = 10
+DEFAULT_PATIENCE = 3
+
+# LO-1, in the order in which they are asked.
+MUST_ASK: Mapping[str, str] = {
+    "goal": "what the judge is for, in one sentence",
+    "costly": "the class whose miss is the costlier error, or `same`",
+    "label": "which label of the queue is to be predicted",
+    "framing": "replicator, grader or corrector",
+    "metric": "the headline metric, e.g. balanced_accuracy",
+    "judge": "the judge model, e.g. lexicon or openai:MODEL",
+    "name": "the evaluator's name",
+    "app": "the application the evaluator belongs to",
+    "scope": "what the evaluator sees: span, trace or session",
+    "publish_to": "where the evaluator is written, disabled: local, ...",
+}
+
+COLUMNS = ("id", "input", "output", "context", "label", "reason", "group", "role", "annotator", "app_verdict")
+
+# Recorded, but no part of what is measured: a rerun with another value is the same fit.
+_NOT_HASHED = frozenset({"concurrency", "exposed_holdout"})
+
+
+class FitSettings(BaseModel):
+    """Settings as given; every must-ask field may still be None.
+
+    Attributes:
+        queue: path of a file or folder, ``practice``, or a platform spec.
+        columns: flat files: role → column name.
+        label_map: raw text → value text, applied before anything else.
+        label_kind: override of the inferred kind.
+        tolerance: numeric labels closer than this agree (the median counts).
+        queue_name: overrides the queue's identity.
+        costly: class whose miss is the costlier error, canonical text, or ``same``.
+        beta: for fbeta metrics.
+        precision_floor: ``CLASS=0.8``.
+        governs: the recorded answer where metric and goal disagree.
+        runs: passes per row, odd, 1-7.
+        notes: domain notes, verbatim.
+        exposed_holdout: use a holdout that an earlier fit has opened, and say so on every figure.
+        concurrency: model calls in flight.
+        budget_calls: most model calls of the fit, None for no limit.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    queue: str
+    columns: Mapping[str, str] = {}
+    label_map: Mapping[str, str] = {}
+    label_kind: Literal["boolean", "categorical", "multiselect", "numeric"] | None = None
+    tolerance: float | None = Field(default=None, ge=0)
+    queue_name: str | None = None
+
+    goal: str | None = None
+    costly: str | None = None
+    label: str | None = None
+    framing: Framing | None = None
+    metric: str | None = None
+    beta: float = Field(default=1.0, gt=0)
+    precision_floor: str | None = None
+    governs: Literal["metric", "goal"] | None = None
+    judge: str | None = None
+    proposer: str | None = None
+    name: str | None = None
+    app: str | None = None
+    scope: Scope | None = None
+    publish_to: str | None = None
+
+    runs: int = DEFAULT_RUNS
+    max_iterations: int = Field(default=DEFAULT_MAX_ITERATIONS, ge=0, le=100)
+    patience: int = Field(default=DEFAULT_PATIENCE, ge=1, le=100)
+    notes: str = ""
+    exposed_holdout: bool = False
+    concurrency: int = Field(default=8, ge=1, le=256)
+    budget_calls: int | None = Field(default=None, ge=1)
+
+    @field_validator("runs")
+    @classmethod
+    def _odd(cls, value: int) -> int:
+        if value not in (1, 3, 5, 7):
+            raise ValueError("runs must be odd, from 1 to 7: an even number of votes can tie")
+        return value
+
+    @field_validator("columns")
+    @classmethod
+    def _columns(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        unknown = sorted(set(value) - set(COLUMNS))
+        if unknown:
+            raise ValueError(f"unknown column role(s) {', '.join(unknown)}; known: {', '.join(COLUMNS)}")
+        return value
+
+    @field_validator("goal", "costly", "label", "metric", "judge", "proposer", "name", "app", "publish_to")
+    @classmethod
+    def _not_blank(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if not value.strip():
+            raise ValueError("must not be blank")
+        return value.strip()
+
+    def missing(self) -> list[str]:
+        """Must-ask fields without an answer, in asking order."""
+        return [name for name in MUST_ASK if getattr(self, name) is None]
+
+    def with_answers(self, answers: Mapping[str, Any]) -> FitSettings:
+        """The same settings with answers filled in, validated.
+
+        Raises:
+            SettingsError: an answer is not valid.
+        """
+        return make(**{**self.model_dump(), **answers})
+
+    def hashed(self) -> dict[str, Any]:
+        """What the config hash covers."""
+        return {k: v for k, v in self.model_dump(mode="json").items() if k not in _NOT_HASHED}
+
+
+def make(**values: Any) -> FitSettings:
+    """Builds settings; every fault in one error.
+
+    Raises:
+        SettingsError: lists each field and what is wrong with it.
+    """
+    try:
+        return FitSettings(**values)
+    except ValidationError as fault:
+        lines = []
+        for item in fault.errors():
+            where = ".".join(str(part) for part in item["loc"]) or "settings"
+            lines.append(f"  {where}: {item['msg'].removeprefix('Value error, ')}")
+        raise SettingsError("these settings are not valid:\n" + "\n".join(lines)) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Reads a ``fit.toml``: the same names as the flags; ``[columns]`` and ``[label_map]`` are tables.
+
+    Raises:
+        BadInput: not readable, not TOML, or a key that no flag has.
+    """
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise BadInput(f"cannot be read: {fault.strerror}", file=str(path)) from None
+    except UnicodeDecodeError:
+        raise BadInput("is not UTF-8", file=str(path)) from None
+    except tomllib.TOMLDecodeError as fault:
+        raise BadInput(f"is not TOML: {fault}", file=str(path)) from None
+    known = set(FitSettings.model_fields)
+    unknown = sorted(set(raw) - known)
+    if unknown:
+        raise BadInput(
+            f"unknown setting(s) {', '.join(unknown)}", file=str(path), hint=f"known: {', '.join(sorted(known))}"
+        )
+    return raw
+
+
+def missing_error(names: Sequence[str]) -> SettingsError:
+    """One complete error for everything that must be asked."""
+    width = max(len(n) for n in names) + 2
+    lines = [f"  --{n.replace('_', '-'):<{width}}{MUST_ASK[n]}" for n in names]
+    return SettingsError(
+        "these answers are needed, and none has a default:\n" + "\n".join(lines),
+        hint="give them as flags or in fit.toml, or run in a terminal without --yes to be asked",
+    )
+
+
+# Metrics under which each kind of error weighs the same.
+_SYMMETRIC = ("accuracy", "balanced_accuracy", "macro_f1", "weighted_f1", "cohens_kappa", "mean_credit")
+
+
+def disagreement(settings: FitSettings, label: LabelSchema, minority: str | None) -> str | None:
+    """Why metric and goal disagree (LO-1), or None.
+
+    Args:
+        settings: resolved settings; ``costly`` and ``metric`` are set.
+        label: the label schema.
+        minority: canonical text of the minority class.
+
+    Returns:
+        One sentence, or None when they agree or the label has no classes.
+    """
+    from fitter.labels import text
+
+    if settings.costly in (None, "same") or settings.metric is None or label.kind == "numeric":
+        return None
+    costly = settings.costly
+    base, _, argument = settings.metric.partition(":")
+    serve = f"f1:{costly} or fbeta:{costly} serve it"
+    if base in _SYMMETRIC:
+        return f"missing {costly!r} is the costlier error, but {settings.metric} weighs every error the same; {serve}"
+    aims_at = argument if base in ("f1", "fbeta") else minority
+    if aims_at is not None and aims_at != costly and costly in [text(c) for c in label.classes]:
+        return f"missing {costly!r} is the costlier error, but {settings.metric} measures {aims_at!r}; {serve}"
+    return None
+
+
+def config_hash(settings: FitSettings, fixed: Mapping[str, Any]) -> str:
+    """Hash of the resolved config: settings plus everything fixed at intake (label schema, snapshot, seal, versions)."""
+    return digest({"settings": settings.hashed(), "fixed": fixed})
