@@ -216,5 +216,5 @@ def disagreement(settings: FitSettings, label: LabelSchema, minority: str | None
 
 
 def config_hash(settings: FitSettings, fixed: Mapping[str, Any]) -> str:
-    """Hash of the resolved config: settings plus everything fixed at intake (label schema, snapshot, seal, versions)."""
+    """Hash of the resolved config: settings plus what intake fixed (label schema, snapshot, seal)."""
     return digest({"settings": settings.hashed(), "fixed": fixed})
