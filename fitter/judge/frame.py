@@ -106,7 +106,7 @@ def render_system(draft: Draft, contract: VerdictContract, nonce: str) -> str:
         if bullets:
             paragraphs.append("\n".join([_heading(label, contract.label), *bullets]))
     paragraphs.append(f"Otherwise answer {_name(draft.otherwise, contract.label)}.")
-    paragraphs.append(_contract_text(contract))
+    paragraphs.append(contract_text(contract))
     return "\n\n".join(paragraphs)
 
 
@@ -134,7 +134,8 @@ def _unname(shown: str) -> str:
     return value if isinstance(value, str) else shown
 
 
-def _contract_text(contract: VerdictContract) -> str:
+def contract_text(contract: VerdictContract) -> str:
+    """The output contract in words, reasoning first."""
     label = contract.label
     names = [canonical(c) for c in label.classes]
     if label.kind == "boolean":
