@@ -1,0 +1,172 @@
+"""``fitter fit QUEUE``: the whole job."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fitter.cli.common import out, progress, workspace_of
+
+if TYPE_CHECKING:
+    from fitter.fitting import Outcome
+
+_COLS = "Flat files: "
+
+
+def command(
+    ctx: typer.Context,
+    queue: Annotated[str, typer.Argument(help="A .csv, .jsonl or bundle file or folder, or `practice`.")],
+    goal: Annotated[str | None, typer.Option(help="What the judge is for, in one sentence.")] = None,
+    costly: Annotated[
+        str | None, typer.Option(metavar="CLASS|same", help="The class whose miss is the costlier error.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The queue's label to predict (id or name).")] = None,
+    framing: Annotated[
+        str | None, typer.Option(metavar="replicator|grader|corrector", help="What is predicted from what.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="Headline metric, e.g. balanced_accuracy, f1:CLASS, mae.")] = None,
+    judge: Annotated[str | None, typer.Option(help="Judge model: lexicon, openai:MODEL, anthropic:MODEL, ...")] = None,
+    proposer: Annotated[
+        str | None, typer.Option(help="Drafts, describes and proposes (default: the judge's model).")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The evaluator's name.")] = None,
+    app: Annotated[str | None, typer.Option(help="The application the evaluator belongs to.")] = None,
+    scope: Annotated[str | None, typer.Option(metavar="span|trace|session", help="What the evaluator sees.")] = None,
+    publish_to: Annotated[str | None, typer.Option(help="Where the disabled evaluator is written: local, ...")] = None,
+    runs: Annotated[int | None, typer.Option(help="Passes per row: 1, 3, 5 or 7 (default 3).")] = None,
+    max_iterations: Annotated[int | None, typer.Option(help="Most iterations (default 10).")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after this many measured iterations not kept (default 3).")
+    ] = None,
+    notes: Annotated[str | None, typer.Option(help="Domain notes for drafter and proposer; may be empty.")] = None,
+    beta: Annotated[float | None, typer.Option(help="Beta of an fbeta metric (default 1).")] = None,
+    precision_floor: Annotated[
+        str | None, typer.Option(metavar="CLASS=0.8", help="Least precision of a class.")
+    ] = None,
+    governs: Annotated[
+        str | None, typer.Option(metavar="metric|goal", help="Which one governs where they disagree.")
+    ] = None,
+    id_col: Annotated[str | None, typer.Option(help=_COLS + "row id.")] = None,
+    input_col: Annotated[str | None, typer.Option(help=_COLS + "what the app was asked.")] = None,
+    output_col: Annotated[str | None, typer.Option(help=_COLS + "what the app answered.")] = None,
+    context_col: Annotated[str | None, typer.Option(help=_COLS + "context the app had.")] = None,
+    label_col: Annotated[str | None, typer.Option(help=_COLS + "the human's label.")] = None,
+    reason_col: Annotated[str | None, typer.Option(help=_COLS + "the human's reasoning.")] = None,
+    group_col: Annotated[str | None, typer.Option(help=_COLS + "rows that belong together.")] = None,
+    role_col: Annotated[str | None, typer.Option(help=_COLS + "`adjudication` settles a contested row.")] = None,
+    annotator_col: Annotated[
+        str | None, typer.Option(help=_COLS + "who labelled; several rows of one id are several annotations.")
+    ] = None,
+    app_verdict_col: Annotated[str | None, typer.Option(help=_COLS + "the app's own verdict.")] = None,
+    label_map: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT=VALUE", help="Reads a label text as a value; repeat.")
+    ] = None,
+    label_kind: Annotated[
+        str | None, typer.Option(metavar="boolean|categorical|multiselect|numeric", help=_COLS + "the label's kind.")
+    ] = None,
+    tolerance: Annotated[float | None, typer.Option(help="Numeric labels this close agree.")] = None,
+    queue_name: Annotated[str | None, typer.Option(help="The queue's name, where the file's name will not do.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="A fit.toml with the same names (default: ./fit.toml if there).")
+    ] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Model calls in flight (default 8).")] = None,
+    budget_calls: Annotated[
+        int | None, typer.Option(help="Most model calls; stops on a row boundary (exit 4).")
+    ] = None,
+    exposed_holdout: Annotated[
+        bool, typer.Option("--exposed-holdout", help="Use a holdout an earlier fit has opened; every figure says so.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept what was given; ask nothing.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show the resolved config, the split and the number of calls; write nothing."),
+    ] = False,
+    with_text: Annotated[
+        bool, typer.Option("--with-text", help="Also write a report with customer text, into private/.")
+    ] = False,
+) -> None:
+    """Fit a judge to a labelled queue and publish it as a disabled evaluator."""
+    from fitter import fitting
+    from fitter.settings import make, missing_error, read_toml
+
+    flags = dict(ctx.params)
+    columns = {role: flags[f"{role}_col"] for role in _roles() if flags.get(f"{role}_col") is not None}
+    given: dict[str, Any] = {
+        key: flags[key] for key in _SETTINGS if flags.get(key) is not None and flags.get(key) is not False
+    }
+    if label_map:
+        given["label_map"] = _pairs(label_map)
+    path = config if config is not None else (Path("fit.toml") if Path("fit.toml").is_file() else None)
+    base = read_toml(path) if path is not None else {}
+    merged = {**base, **given, "queue": queue}
+    merged["columns"] = {**base.get("columns", {}), **columns}
+    settings = make(**merged)
+
+    with progress() as reporter:
+        fitter = fitting.Fitting(workspace_of(ctx), progress=reporter)
+        settings = fitter.complete(settings)
+        if dry_run:
+            plan = fitter.dry_run(settings)
+        else:
+            missing = settings.missing()
+            if missing and (yes or not sys.stdin.isatty()):
+                raise missing_error(missing)
+    if dry_run:
+        out(plan)
+        return
+    if sys.stdin.isatty() and not yes:
+        outcome = fitter.start(settings, ask=ask, with_text=with_text)
+    else:
+        with progress() as reporter:
+            fitter.progress = reporter
+            outcome = fitter.start(settings, ask=None, with_text=with_text)
+    finish(outcome)
+
+
+_SETTINGS = (
+    "goal", "costly", "label", "framing", "metric", "judge", "proposer", "name", "app", "scope", "publish_to", "runs",
+    "max_iterations", "patience", "notes", "beta", "precision_floor", "governs", "label_kind", "tolerance", "queue_name",
+    "concurrency", "budget_calls", "exposed_holdout",
+)  # fmt: skip
+
+
+def _roles() -> tuple[str, ...]:
+    from fitter.settings import COLUMNS
+
+    return COLUMNS
+
+
+def _pairs(items: list[str]) -> dict[str, str]:
+    from fitter.errors import SettingsError
+
+    found: dict[str, str] = {}
+    for item in items:
+        text, mark, value = item.rpartition("=")
+        if not mark or not text or not value:
+            raise SettingsError(f"--label-map {item!r} is not TEXT=VALUE", hint="for example --label-map Yes=true")
+        found[text] = value
+    return found
+
+
+def ask(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Asks on the terminal for everything one interrupt names."""
+    typer.echo(question["title"], err=True)
+    answers: dict[str, Any] = {}
+    for item in question["fields"]:
+        suffix = f" [{' | '.join(item['choices'])}]" if item.get("choices") else ""
+        default = "" if item.get("optional") else None
+        answers[item["name"]] = typer.prompt(f"{item['what']}{suffix}", default=default, show_default=False, err=True)
+    return answers
+
+
+def finish(outcome: Outcome) -> None:
+    """Prints the summary and leaves with the outcome's exit code."""
+    out(outcome.summary)
+    for line in outcome.closing:
+        out(line)
+    if outcome.exit_code:
+        raise typer.Exit(outcome.exit_code)

@@ -1,0 +1,23 @@
+"""``fitter runs``: what has been fitted here."""
+
+from __future__ import annotations
+
+import typer
+
+from fitter.cli.common import out, workspace_of
+
+
+def command(ctx: typer.Context) -> None:
+    """List the runs of this workspace with their state and headline."""
+    from fitter.overview import list_runs
+    from fitter.workspace import Workspace
+
+    rows = list_runs(Workspace(workspace_of(ctx)))
+    if not rows:
+        out("no runs here yet; `fitter fit practice --help` shows how to make one")
+        return
+    heads = ("run", "state", "metric", "deployable", "holdout", "evaluator")
+    table = [heads, *(tuple(row[h] for h in heads) for row in rows)]
+    widths = [max(len(line[i]) for line in table) for i in range(len(heads))]
+    for line in table:
+        out("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -1,0 +1,17 @@
+"""``fitter show RUN``: the report of a run, from its tracked half alone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fitter.cli.common import out, workspace_of
+
+
+def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
+    """Show a run's report and what of it can be verified here."""
+    from fitter.overview import show_run
+    from fitter.workspace import Workspace
+
+    out(show_run(Workspace(workspace_of(ctx)), run))

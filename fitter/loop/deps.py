@@ -1,0 +1,74 @@
+"""What the loop is given: Protocols and a workspace, never a vendor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fitter.clients.base import ModelClient, ModelSettings
+from fitter.evidence.targets.base import Target
+from fitter.loop.strategies import Describer, Drafter, LabelChecker, Proposer
+from fitter.publishing.publisher import Publisher
+from fitter.queues.source import LabelSource
+from fitter.settings import FitSettings
+from fitter.workspace import Workspace
+
+
+class Progress(Protocol):
+    """Tells a person how far the run is."""
+
+    def phase(self, text: str) -> None:
+        """A new phase begins."""
+        ...
+
+    def passes(self, done: int, total: int, failures: int) -> None:
+        """Passes made in this phase."""
+        ...
+
+
+class Quiet:
+    """Reports nothing (library use, tests)."""
+
+    def phase(self, text: str) -> None:
+        """Ignores it."""
+
+    def passes(self, done: int, total: int, failures: int) -> None:
+        """Ignores it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Team:
+    """The strategies of one fit, opened once its settings are resolved."""
+
+    judge: ModelClient
+    drafter: Drafter
+    describer: Describer
+    proposer: Proposer
+    checker: LabelChecker
+    model_settings: ModelSettings
+
+
+@dataclass(kw_only=True)
+class Deps:
+    """Everything a node may reach.
+
+    Attributes:
+        workspace: where artefacts lie.
+        open_source: settings → label source.
+        open_team: settings → judge and strategies; raises SettingsError for a spec that cannot be served.
+        open_target, open_publisher: by platform name.
+        check_label: raises SettingsError when a model cannot serve a label kind.
+        progress: reporter.
+        with_text: also write a report with customer text, into private/.
+    """
+
+    workspace: Workspace
+    open_source: Callable[[FitSettings], LabelSource]
+    open_team: Callable[[FitSettings], Team]
+    open_target: Callable[[str], Target]
+    open_publisher: Callable[[str, Workspace], Publisher]
+    check_label: Callable[[FitSettings, Any], None]
+    progress: Progress = field(default_factory=Quiet)
+    with_text: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
