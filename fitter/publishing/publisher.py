@@ -42,6 +42,11 @@ class Publisher(Protocol):
         """``local``, ``datadog``, ``mlflow``."""
         ...
 
+    @property
+    def rehearsal(self) -> bool:
+        """True where nothing runs what is published (``local``): the receipt says so (PU-1)."""
+        ...
+
     def check(self, name: str, app: str, judge: str) -> None:
         """Before any spend: may this name be written for this app, and can the platform run this judge?
 
@@ -67,7 +72,10 @@ class Publisher(Protocol):
         ...
 
     def listing(self, app: str) -> Sequence[Mapping[str, Any]]:
-        """Evaluators of an app, through the platform's listing (not through get)."""
+        """Evaluators of an app, through the platform's listing (not through get).
+
+        Each entry has at least ``name``; ``enabled`` where the platform's listing shows it.
+        """
         ...
 
     def comparable(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
