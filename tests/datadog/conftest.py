@@ -1,0 +1,16 @@
+"""The stand-in as a fixture: a queue write or an ``enabled: true`` fails the test that caused it (GT-1, PU-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers.datadog import StandIn
+
+
+@pytest.fixture
+def stand_in() -> Iterator[StandIn]:
+    with StandIn() as server:
+        yield server
+        assert server.violations == []
