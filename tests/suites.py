@@ -1,8 +1,8 @@
 """The optional suites: groups of tests that need something a machine may lack.
 
 A suite has a name, a detector and a sentence on how to get what it needs. Tests join one with
-``@pytest.mark.suite("name")``; ``@pytest.mark.shared`` is short for ``suite("shared")``. ``tests/conftest.py`` skips the
-tests of a missing suite and names it at the end of the run. ``FITTER_REQUIRE=all`` (or a comma-separated list of names)
+``@pytest.mark.suite("name")``; ``@pytest.mark.shared`` is short for ``suite("shared")``. ``tests/conftest.py`` skips
+the tests of a missing suite and names it at the end. ``FITTER_REQUIRE=all`` (or a comma-separated list of names)
 makes a missing suite a failure instead.
 """
 
