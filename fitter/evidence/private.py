@@ -48,7 +48,7 @@ def _drop(node: Any, keys: list[str]) -> None:
         if not (head.isascii() and head.isdigit()):
             for element in node:
                 _drop(element, keys)
-        elif int(head) < len(node):
+        elif len(head) < 10 and int(head) < len(node):
             if rest:
                 _drop(node[int(head)], rest)
             else:
