@@ -90,6 +90,38 @@ def _depth_over(text: str, limit: int) -> bool:
     return False
 
 
+def _duplicate_at(text: str) -> int | None:
+    """Character offset of the first key that its object already has; None when no object repeats one.
+
+    ``text`` is known to be JSON up to the repetition, so a walk over its strings and brackets is enough.
+    """
+    seen: list[set[str] | None] = []  # one entry an open bracket; None for arrays
+    at, key_next = 0, False
+    while at < len(text):
+        ch = text[at]
+        if ch == '"':
+            value, end = json.decoder.scanstring(text, at + 1)  # type: ignore[attr-defined]
+            if key_next and seen and seen[-1] is not None:
+                if value in seen[-1]:
+                    return at
+                seen[-1].add(value)
+                key_next = False
+            at = end
+            continue
+        if ch == "{":
+            seen.append(set())
+            key_next = True
+        elif ch == "[":
+            seen.append(None)
+        elif ch in "]}":
+            if seen:
+                seen.pop()
+        elif ch == ",":
+            key_next = bool(seen) and seen[-1] is not None
+        at += 1
+    return None
+
+
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
 
 
@@ -106,20 +138,24 @@ def strict_loads(text: str, *, max_depth: int = MAX_DEPTH) -> JSONValue:
     if text.count("[") + text.count("{") > max_depth and _depth_over(text, max_depth):
         raise JSONFault("too_deep", f"nested deeper than {max_depth}")
     body = text.strip(" \t\r\n")
+    skipped = text[: len(text) - len(text.lstrip(" \t\r\n"))].count("\n")
     try:
         value, end = _DECODER.raw_decode(body)
     except _Duplicate as fault:
-        raise JSONFault("duplicate_key", f"key {fault.key!r} appears twice in one object") from None
+        at = _duplicate_at(body)
+        line = None if at is None else 1 + skipped + body.count("\n", 0, at)
+        raise JSONFault("duplicate_key", f"key {fault.key!r} appears twice in one object", line=line, at=at) from None
     except _NonFinite as fault:
         raise JSONFault("non_finite", f"{fault} is not a JSON number") from None
     except json.JSONDecodeError as fault:
-        raise JSONFault("not_json", fault.msg, line=fault.lineno, at=fault.pos) from None
+        raise JSONFault("not_json", fault.msg, line=skipped + fault.lineno, at=fault.pos) from None
     except RecursionError:
         raise JSONFault("too_deep", f"nested deeper than {max_depth}") from None
     except ValueError:
         raise JSONFault("number_too_long", "an integer has too many digits") from None
     if end != len(body):
-        raise JSONFault("trailing_text", "text after the first JSON value", at=end)
+        line = 1 + skipped + body.count("\n", 0, end)
+        raise JSONFault("trailing_text", "text after the first JSON value", line=line, at=end)
     return value
 
 

@@ -69,7 +69,7 @@ class RawQueue:
 
     identity: str
     description: str
-    schemas: tuple[LabelSchema | UnlistedSchema, ...]
+    schemas: tuple[LabelSchema | UnlistedSchema | TextSchema, ...]
     interactions: tuple[RawInteraction, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -77,6 +77,15 @@ class RawQueue:
 @dataclass(frozen=True, kw_only=True)
 class UnlistedSchema:
     """A label whose source does not say its kind or classes (flat files): intake infers both from the values."""
+
+    id: str
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSchema:
+    """A free-text label: listed so that it can be named in an error, never fitted (GT-8)."""
 
     id: str
     name: str
