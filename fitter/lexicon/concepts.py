@@ -97,8 +97,12 @@ class Concept:
         return self.criterion if positive else self.negated
 
     def share(self, positive: bool) -> float:
-        """Guessed share of replies of which :meth:`sentence` is true."""
-        return self.usual_share if positive else 1.0 - self.usual_share
+        """Guessed share of replies for which the lexicon would find :meth:`sentence` true.
+
+        Cue lists are never complete, so a missing cue says less than a present one: half of the replies that have the
+        quality are taken to show none of its cues.
+        """
+        return self.usual_share if positive else 1.0 - self.usual_share / 2
 
 
 @dataclass(frozen=True, kw_only=True)
