@@ -14,8 +14,9 @@ from fitter.errors import RunError
 from fitter.jsonio import canonical
 from fitter.scoring.audit import Check, audit, flip_check, target_check
 from fitter.scoring.card import policy
-from fitter.scoring.frame import CardInput, Fixed, Table, tabulate, together
+from fitter.scoring.frame import Fixed
 from fitter.scoring.paired import ALPHA, MinDelta, Paired, compare
+from fitter.scoring.table import CardInput, Table, tabulate, together
 from fitter.scoring.values import EPSILON
 
 RECORD_VERSION = 1

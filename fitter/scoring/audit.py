@@ -10,10 +10,11 @@ import numpy as np
 
 from fitter.labels import text
 from fitter.scoring.breakdown import THIRDS, third_of
-from fitter.scoring.frame import SMALL_CLASS, Fixed, Table
+from fitter.scoring.frame import SMALL_CLASS, Fixed
 from fitter.scoring.judges import flips
 from fitter.scoring.paired import moves, paired_mask
 from fitter.scoring.statistic import absolute_errors, holds
+from fitter.scoring.table import Table
 from fitter.scoring.values import EPSILON, BoolArray, FloatArray
 
 RECALL_DROP = 0.10

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from fitter.labels import LabelValue, text, to_json
-from fitter.scoring.frame import Fixed, Table
+from fitter.scoring.frame import Fixed
 from fitter.scoring.intervals import wilson
 from fitter.scoring.statistic import absolute_errors, class_tally, f_scores
+from fitter.scoring.table import Table
 from fitter.scoring.values import BoolArray, IntArray, Interval, Value
 from fitter.scoring.votes import NO_VOTE
 

@@ -14,10 +14,11 @@ from fitter.records import Pass, RowReason
 from fitter.scoring.bootstrap import compress, figures, percentile_interval
 from fitter.scoring.breakdown import ClassFigures, Third, confusion, per_class, thirds
 from fitter.scoring.deployable import Deployable, deployable
-from fitter.scoring.frame import SMALL_CLASS, CardInput, Fixed, Table, class_rows, tabulate
+from fitter.scoring.frame import SMALL_CLASS, Fixed, class_rows
 from fitter.scoring.intervals import mover_mean, wilson
 from fitter.scoring.judges import Confidence, Constant, Flips, best_constant, confidence, flips
 from fitter.scoring.statistic import absolute_errors, correct, measure, smallest_class
+from fitter.scoring.table import CardInput, Table, tabulate
 from fitter.scoring.values import EPSILON, BoolArray, IntArray, Interval, Value
 from fitter.scoring.votes import NO_VOTE, Vote, quorum
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from fitter.scoring.bootstrap import Patterns, compress, figures, percentile_interval
-from fitter.scoring.frame import Fixed, Table
+from fitter.scoring.frame import Fixed
 from fitter.scoring.statistic import SKIP, WRONG, Statistic, measure, smallest_class
+from fitter.scoring.table import Table
 from fitter.scoring.values import FloatArray, IntArray, Interval, Value
 from fitter.scoring.votes import NO_VOTE
 

@@ -11,8 +11,9 @@ from scipy import stats
 
 from fitter.labels import LabelValue, text, to_json
 from fitter.scoring.bootstrap import Patterns, compress
-from fitter.scoring.frame import Fixed, Table
+from fitter.scoring.frame import Fixed
 from fitter.scoring.statistic import measure
+from fitter.scoring.table import Table
 from fitter.scoring.values import EPSILON, BoolArray, FloatArray, IntArray, Interval, Value
 from fitter.scoring.votes import NO_VOTE
 

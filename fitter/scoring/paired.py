@@ -11,9 +11,10 @@ from scipy import stats
 
 from fitter.scoring.bootstrap import compress, figures, percentile_interval
 from fitter.scoring.deployable import Deployable
-from fitter.scoring.frame import Fixed, Table
+from fitter.scoring.frame import Fixed
 from fitter.scoring.statistic import absolute_errors, correct, measure, smallest_class
 from fitter.scoring.statistic import credits as credits_of
+from fitter.scoring.table import Table
 from fitter.scoring.values import EPSILON, BoolArray, FloatArray, IntArray, Interval, Value
 
 ALPHA = 0.05
