@@ -92,18 +92,53 @@ def read_bundle(path: Path, *, queue_name: str | None = None) -> RawQueue:
     if header.get("schema_version") != 1:
         raise BadInput("this bundle has another schema_version than 1", file=header_file)
     schemas = _schemas(header["label_schemas"], _Place(header_file, header_line, "/label_schemas"))
-    names = Counter(schema.name for schema in schemas)
-    address = {s.name: s.id for s in schemas if names[s.name] == 1} | {s.id: s.id for s in schemas}
-    interactions = []
     for place, value in found:
         _validate(value, "interaction", place)
-        interactions.append(_interaction(value, place, address, {s.id for s in schemas}, counts))
     queue = header["queue"]
+    described = queue.get("description") or queue.get("name") or queue["id"]
+    return _queue(schemas, found, queue_name or queue["id"], f"bundle {path.name}: {described}", counts)
+
+
+def from_parsed(
+    label_schemas: list[dict[str, Any]],
+    interactions: list[dict[str, Any]],
+    *,
+    source: str,
+    identity: str,
+    description: str,
+    counts: Counter[str],
+) -> RawQueue:
+    """A queue from documents that a platform's reader has shaped as a bundle's; the JSON Schema is not enforced.
+
+    Args:
+        label_schemas, interactions: as in a bundle.
+        source: what stands for the file in error messages.
+        identity, description: of the queue.
+        counts: what the reader counted; added to.
+
+    Raises:
+        BadInput: documents that contradict themselves, with JSON pointer and row id.
+    """
+    schemas = _schemas(label_schemas, _Place(source, None, "/label_schemas"))
+    found = [(_Place(source, None, f"/interactions/{n}", _row_id(v)), v) for n, v in enumerate(interactions)]
+    return _queue(schemas, found, identity, description, counts)
+
+
+def _queue(
+    schemas: list[LabelSchema | TextSchema],
+    found: list[tuple[_Place, Any]],
+    identity: str,
+    description: str,
+    counts: Counter[str],
+) -> RawQueue:
+    names = Counter(schema.name for schema in schemas)
+    address = {s.name: s.id for s in schemas if names[s.name] == 1} | {s.id: s.id for s in schemas}
+    ids = {s.id for s in schemas}
     return RawQueue(
-        identity=queue_name or queue["id"],
-        description=f"bundle {path.name}: " + (queue.get("description") or queue.get("name") or queue["id"]),
+        identity=identity,
+        description=description,
         schemas=tuple(schemas),
-        interactions=tuple(interactions),
+        interactions=tuple(_interaction(value, place, address, ids, counts) for place, value in found),
         counts=dict(counts),
     )
 
@@ -290,7 +325,7 @@ def _annotations(
     out: dict[str, list[RawAnnotation]] = {}
     for n, annotation in enumerate(value.get("annotations") or ()):
         seen: set[str] = set()
-        for at, schema_id, entry in _entries(annotation["label_values"], address):
+        for at, schema_id, entry in entries(annotation["label_values"], address):
             where = f"/annotations/{n}/label_values/{at}"
             if schema_id not in ids:
                 raise place.error(f"no label {one_line(str(schema_id), 60)!r} in label_schemas", at=where,
@@ -309,7 +344,7 @@ def _annotations(
     return out
 
 
-def _entries(values: Any, address: Mapping[str, str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def entries(values: Any, address: Mapping[str, str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """(pointer part, label id, entry) of both shapes that label values come in."""
     if isinstance(values, list):
         for n, entry in enumerate(values):

@@ -105,7 +105,7 @@ def read_flat(path: Path, columns: FlatColumns | None = None, *, queue_name: str
                           merging="annotator" in used, counts=counts)  # fmt: skip
     label = used["label"]
     return RawQueue(
-        identity=queue_name or path.stem,
+        identity=scrub(queue_name or path.stem, Counter()),  # a file name need not be text
         description=f"flat file {path.name}: "
         + ", ".join(f"{role} = {one_line(name, 60)!r}" for role, name in sorted(used.items())),
         schemas=(UnlistedSchema(id=label, name=label),),
