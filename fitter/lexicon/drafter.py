@@ -28,7 +28,9 @@ _SENTENCE = re.compile(r"[^.!?;\n]+")
 _URL = re.compile(
     r"(?i)\b(?:https?|ftp|file|data|javascript)\s*:\S*|\bwww\.\S+|\b[\w-]+\.(?:com|org|net|io|dev|ai)\b\S*"
 )
-_MARKS = re.compile(r"\{\{|\}\}|\{%|%\}|\{#|#\}|\$\{|<<<|>>>|<%|%>|[\"“”«»`‘]|(?<!\w)['’]|['’](?!\w)")
+_MARKS = re.compile(
+    r"\{\{|\}\}|\{%|%\}|\{#|#\}|\$\{|<<<|>>>|<%|%>|(?i:[0-9a-f]{32,})|[\"“”«»`‘]|(?<!\w)['’]|['’](?!\w)"
+)
 
 
 class LexiconDrafter:
