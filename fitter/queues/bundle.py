@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from fitter.errors import BadInput
 from fitter.jsonio import JSONFault, strict_loads
 from fitter.labels import LabelSchema
-from fitter.queues.reading import json_lines, parse_json, read_text
+from fitter.queues.reading import json_lines, parse_json, read_text, scrub
 from fitter.queues.source import RawAnnotation, RawInteraction, RawQueue, TextSchema
 from fitter.queues.spans import BadSpans, normal_form, resolves
 from fitter.queues.values import is_empty
@@ -135,7 +135,7 @@ def _queue(
     address = {s.name: s.id for s in schemas if names[s.name] == 1} | {s.id: s.id for s in schemas}
     ids = {s.id for s in schemas}
     return RawQueue(
-        identity=identity,
+        identity=scrub(identity, Counter()),
         description=description,
         schemas=tuple(schemas),
         interactions=tuple(_interaction(value, place, address, ids, counts) for place, value in found),

@@ -51,9 +51,8 @@ def scrub(text: str, counts: Counter[str]) -> str:
     found = _BROKEN.findall(text)
     if not found:
         return text
-    nul = found.count("\x00")
-    counts["nul_replaced"] += nul
-    counts["surrogates_replaced"] += len(found) - nul
+    for mark in found:
+        counts["nul_replaced" if mark == "\x00" else "surrogates_replaced"] += 1
     return _BROKEN.sub("\ufffd", text)
 
 
