@@ -6,6 +6,7 @@ it replaces private fields by canaries in the row itself and compares the whole 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -64,9 +65,11 @@ def prove_isolation(
         settings: model settings of the run.
 
     Raises:
-        RunError: a request changed; names the row and the field.
+        RunError: a request changed; names the row and the field. Or the app's verdict fields lead nowhere.
     """
     fields = private_fields(framing)
+    if framing == "replicator":
+        _check_app_fields(rows)
     seen = []
     for row in rows:
         before = _bytes(target, prompt, evidence, row, framing, settings)
@@ -158,32 +161,42 @@ def _with_key(value: Any, key: str, canary: str) -> Any:
 
 
 def _with_app_fields(content: Mapping[str, Any], row: Row, canary: str) -> Mapping[str, Any]:
-    """A copy in which every value that the app's verdict step wrote is the canary.
-
-    Raises:
-        RunError: a recorded path leads nowhere, so that nothing would be hidden and nothing proven.
-    """
+    """A copy in which every value that the app's verdict step wrote is the canary."""
     for span_id, path in row.app_fields:
-        hits = 0
-        traces = []
-        for trace in content.get("traces", ()):
-            spans = []
-            for span in trace.get("spans", ()):
-                if isinstance(span, Mapping) and span.get("span_id") == span_id:
-                    span, found = _put(span, path.split("."), canary)
-                    hits += found
-                spans.append(span)
-            traces.append({**trace, "spans": spans})
-        # A path inside one that was replaced before it is covered by that one.
-        covered = any(s == span_id and path.startswith(f"{p}.") for s, p in row.app_fields)
-        if not hits and not covered:
+        content = _written(content, span_id, path, canary)[0]
+    return content
+
+
+def _written(content: Mapping[str, Any], span_id: str, path: str, canary: str) -> tuple[Mapping[str, Any], int]:
+    hits = 0
+    traces = []
+    for trace in content.get("traces", ()):
+        spans = []
+        for span in trace.get("spans", ()):
+            if isinstance(span, Mapping) and span.get("span_id") == span_id:
+                span, found = _put(span, path.split("."), canary)
+                hits += found
+            spans.append(span)
+        traces.append({**trace, "spans": spans})
+    return {**content, "traces": traces}, hits
+
+
+def _check_app_fields(rows: Sequence[Row]) -> None:
+    """A path that leads nowhere in every row with a verdict is misspelt: nothing would be hidden, nothing proven."""
+    first: dict[str, Row] = {}
+    hits: Counter[str] = Counter()
+    for row in rows:
+        for span_id, path in row.app_fields:
+            if row.app_verdict is not None:
+                first.setdefault(path, row)
+            hits[path] += _written(row.content, span_id, path, "")[1]
+    for path, row in first.items():
+        if not hits[path]:
             raise RunError(
-                f"isolation failed: in row {one_line(row.id)} the app's verdict field {one_line(path)} of span "
-                f"{one_line(span_id)} leads nowhere, so the app's verdict cannot be kept from the judge",
+                f"isolation failed: the app's verdict field {one_line(path)}, named by row {one_line(row.id)}, leads "
+                "nowhere in any row, so the app's verdict cannot be kept from the judge",
                 hint="mend app_verdict.fields in the queue: dotted paths into the span, as docs/queues.md shows",
             )
-        content = {**content, "traces": traces}
-    return content
 
 
 def _put(node: Any, keys: Sequence[str], canary: str) -> tuple[Any, int]:
