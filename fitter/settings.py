@@ -54,6 +54,7 @@ class FitSettings(BaseModel):
         queue_name: overrides the queue's identity.
         costly: class whose miss is the costlier error, canonical text, or ``same``.
         beta: for fbeta metrics.
+        taxonomy: group name → values, for mean_credit:similarity_group.
         precision_floor: ``CLASS=0.8``.
         governs: the recorded answer where metric and goal disagree.
         runs: passes per row, odd, 1-7.
@@ -77,7 +78,8 @@ class FitSettings(BaseModel):
     label: str | None = None
     framing: Framing | None = None
     metric: str | None = None
-    beta: float = Field(default=1.0, gt=0)
+    beta: float | None = Field(default=None, gt=0)
+    taxonomy: Mapping[str, tuple[str, ...]] = {}
     precision_floor: str | None = None
     governs: Literal["metric", "goal"] | None = None
     judge: str | None = None

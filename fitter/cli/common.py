@@ -13,6 +13,8 @@ import typer
 from fitter.textsafe import visible
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
     from fitter.loop.deps import Progress
 
 
@@ -33,14 +35,11 @@ def progress() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield _Lines()
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=console, transient=True) as bar:
-        yield _Bar(bar)
+    bar = _Bar()
+    try:
+        yield bar
+    finally:
+        bar.stop()
 
 
 class _Lines:
@@ -54,16 +53,36 @@ class _Lines:
 
 
 class _Bar:
-    def __init__(self, bar: object) -> None:
-        from rich.progress import Progress as Bar
+    """A bar while passes are made; nothing is live in between, so that a question can be asked."""
 
-        assert isinstance(bar, Bar)  # noqa: S101  (narrowing for the type checker; the caller is five lines above)
-        self._bar = bar
-        self._task = bar.add_task("fitting", total=None)
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+        self._live: RichProgress | None = None
+        self._title = ""
 
     def phase(self, text: str) -> None:
-        self._bar.console.print(visible(text), markup=False, highlight=False)
-        self._bar.reset(self._task, description=visible(text)[:60], total=None)
+        self.stop()
+        self._title = visible(text)
+        self._console.print(self._title, markup=False, highlight=False)
 
     def passes(self, done: int, total: int, failures: int) -> None:
-        self._bar.update(self._task, completed=done, total=total)
+        from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichBar
+
+        if self._live is None:
+            columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+            self._live = RichBar(*columns, console=self._console, transient=True)
+            self._live.add_task("passes", total=total)
+            self._live.start()
+        self._live.update(self._live.task_ids[0], completed=done, total=total)
+        if done == total:
+            self.stop()
+            if failures:
+                self._console.print(f"  {failures} of {total} passes are unusable", markup=False, highlight=False)
+
+    def stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None

@@ -12,7 +12,7 @@ import typer
 from fitter.cli.common import out, progress, workspace_of
 
 if TYPE_CHECKING:
-    from fitter.fitting import Outcome
+    from fitter.fitting import Ask, Outcome
 
 _COLS = "Flat files: "
 
@@ -91,7 +91,7 @@ def command(
 ) -> None:
     """Fit a judge to a labelled queue and publish it as a disabled evaluator."""
     from fitter import fitting
-    from fitter.settings import make, missing_error, read_toml
+    from fitter.settings import make, read_toml
 
     flags = dict(ctx.params)
     columns = {role: flags[f"{role}_col"] for role in _roles() if flags.get(f"{role}_col") is not None}
@@ -110,27 +110,21 @@ def command(
         fitter = fitting.Fitting(workspace_of(ctx), progress=reporter)
         settings = fitter.complete(settings)
         if dry_run:
-            plan = fitter.dry_run(settings)
-        else:
-            missing = settings.missing()
-            if missing and (yes or not sys.stdin.isatty()):
-                raise missing_error(missing)
-    if dry_run:
-        out(plan)
-        return
-    if sys.stdin.isatty() and not yes:
-        outcome = fitter.start(settings, ask=ask, with_text=with_text)
-    else:
-        with progress() as reporter:
-            fitter.progress = reporter
-            outcome = fitter.start(settings, ask=None, with_text=with_text)
+            out(fitter.dry_run(settings))
+            return
+        outcome = fitter.start(settings, ask=None if yes else ask_on_terminal(), with_text=with_text)
     finish(outcome)
+
+
+def ask_on_terminal() -> Ask | None:
+    """Asks on the terminal, where there is one; else None: nobody can be asked."""
+    return ask if sys.stdin is not None and sys.stdin.isatty() else None
 
 
 _SETTINGS = (
     "goal", "costly", "label", "framing", "metric", "judge", "proposer", "name", "app", "scope", "publish_to", "runs",
-    "max_iterations", "patience", "notes", "beta", "precision_floor", "governs", "label_kind", "tolerance", "queue_name",
-    "concurrency", "budget_calls", "exposed_holdout",
+    "max_iterations", "patience", "notes", "beta", "precision_floor", "governs", "label_kind", "tolerance",
+    "queue_name", "concurrency", "budget_calls", "exposed_holdout",
 )  # fmt: skip
 
 

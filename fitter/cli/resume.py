@@ -12,8 +12,8 @@ from fitter.cli.common import progress, workspace_of
 def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
     """Resume a run: same decisions byte for byte, nothing paid for twice."""
     from fitter import fitting
-    from fitter.cli.fit import finish
+    from fitter.cli.fit import ask_on_terminal, finish
 
     with progress() as reporter:
-        outcome = fitting.resume(workspace_of(ctx), run, progress=reporter)
+        outcome = fitting.Fitting(workspace_of(ctx), progress=reporter).resume(run, ask=ask_on_terminal())
     finish(outcome)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -49,6 +49,10 @@ class Team:
     model_settings: ModelSettings
 
 
+def _hold_nothing(seal: str, holder: str) -> None:
+    """Holds no lock: for callers that already do."""
+
+
 @dataclass(kw_only=True)
 class Deps:
     """Everything a node may reach.
@@ -61,6 +65,8 @@ class Deps:
         check_label: raises SettingsError when a model cannot serve a label kind.
         progress: reporter.
         with_text: also write a report with customer text, into private/.
+        interactive: somebody can be asked.
+        hold: (seal id, holder) → holds the seal for the rest of the process; UserError names another holder.
     """
 
     workspace: Workspace
@@ -71,4 +77,5 @@ class Deps:
     check_label: Callable[[FitSettings, Any], None]
     progress: Progress = field(default_factory=Quiet)
     with_text: bool = False
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    interactive: bool = False
+    hold: Callable[[str, str], None] = _hold_nothing

@@ -55,6 +55,6 @@ class LabelChecker(Protocol):
         """What identifies it, as JSON."""
         ...
 
-    def contradicts(self, label: str, reason: str, *, call: int) -> bool:
-        """One of three calls (``call`` is 0, 1 or 2); True when the reasoning argues for another label."""
+    def contradicts(self, label: str, reason: str, *, labels: Sequence[str], call: int) -> bool:
+        """One of three calls (``call`` is 0, 1 or 2); True when the reasoning argues for another of ``labels``."""
         ...

@@ -14,10 +14,10 @@ from fitter.labels import LabelSchema, text
 from fitter.loop.deps import Deps
 from fitter.loop.guard import Corpus
 from fitter.loop.state import State
-from fitter.queues.snapshot import read_rows
+from fitter.queues.snapshot import load_rows
 from fitter.records import Attempt, Framing, Row, Scope
 from fitter.runstore import RunStore
-from fitter.scoring.card import Fixed
+from fitter.scoring.frame import Fixed
 from fitter.settings import FitSettings
 
 
@@ -94,21 +94,21 @@ class Fit:
     def scope(self) -> Scope:
         """The evaluator's scope."""
         scope = self.settings.scope
-        assert scope is not None  # noqa: S101  (config.json is written with every must-ask field)
+        assert scope is not None
         return scope
 
     @property
     def framing(self) -> Framing:
         """The framing."""
         framing = self.settings.framing
-        assert framing is not None  # noqa: S101  (config.json is written with every must-ask field)
+        assert framing is not None
         return framing
 
     @cached_property
     def train(self) -> list[Row]:
         """The train rows, sorted by id."""
         path = self.store.path("train.jsonl", private=True)
-        return read_rows(path.read_text(encoding="utf-8"), self.label.kind)
+        return list(load_rows(path.read_text(encoding="utf-8")))
 
     @cached_property
     def groups(self) -> dict[str, str]:

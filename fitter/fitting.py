@@ -1,0 +1,340 @@
+"""Composition root and library API: wires sources, clients, targets and publishers into the loop.
+
+from fitter import fitting, settings
+outcome = fitting.Fitting(Path("ws")).start(settings.make(queue="practice", ...))
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fitter.errors import EXIT_NO_EVALUATOR, EXIT_OK, RunError, SettingsError, UserError
+from fitter.evidence.targets.base import Target
+from fitter.labels import LabelSchema
+from fitter.loop.deps import Deps, Progress, Quiet, Team
+from fitter.publishing.publisher import Publisher
+from fitter.queues.source import LabelSource, RawQueue
+from fitter.runstore import RunStore
+from fitter.settings import FitSettings, missing_error
+from fitter.textsafe import safe_name
+from fitter.workspace import Workspace, init, lock
+
+Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        run: run id.
+        exit_code: 0 with an evaluator, 3 without (PU-2).
+        summary: the report's first figures, for the terminal.
+        closing: PU-6's lines, or why no evaluator was created.
+    """
+
+    run: str
+    exit_code: int
+    summary: str
+    closing: tuple[str, ...]
+
+
+class _Once:
+    """A source that is read once in a process: the snapshot and every check see the same bytes."""
+
+    def __init__(self, source: LabelSource) -> None:
+        self._source = source
+        self._raw: RawQueue | None = None
+
+    def read(self) -> RawQueue:
+        if self._raw is None:
+            self._raw = self._source.read()
+        return self._raw
+
+
+class Fitting:
+    """Fits in one workspace.
+
+    Args:
+        root: the workspace's folder.
+        progress: told about phases and passes.
+    """
+
+    def __init__(self, root: Path, *, progress: Progress | None = None) -> None:
+        self.workspace = Workspace(root)
+        self.progress: Progress = progress or Quiet()
+        self._locks = contextlib.ExitStack()
+        self._held: set[str] = set()
+        self._sources: dict[str, LabelSource] = {}
+        self._teams: dict[str, Team] = {}
+
+    # -- before a run --------------------------------------------------------------------------------------------
+
+    def complete(self, settings: FitSettings) -> FitSettings:
+        """Fills in what leaves no choice: the only label of a queue, the only scope its rows have.
+
+        Nothing with an alternative is chosen (LO-1). Reads local queues; asks no platform.
+        """
+        raw = self._open_source(settings).read()
+        answers: dict[str, Any] = {}
+        if settings.label is None and len(raw.schemas) == 1:
+            answers["label"] = raw.schemas[0].id
+        kinds = {i.content["kind"] for i in raw.interactions if i.content is not None}
+        if settings.scope is None and kinds == {"span"} and all(_lone(i.content) for i in raw.interactions):
+            answers["scope"] = "span"
+        if settings.proposer is None and settings.judge is not None:
+            answers["proposer"] = settings.judge
+        return settings.with_answers(answers) if answers else settings
+
+    def dry_run(self, settings: FitSettings) -> str:
+        """The resolved config, the split and the number of calls; writes nothing."""
+        from fitter.overview import plan_text
+
+        return plan_text(self._deps(), settings)
+
+    # -- a run ---------------------------------------------------------------------------------------------------
+
+    def start(self, settings: FitSettings, *, ask: Ask | None = None, with_text: bool = False) -> Outcome:
+        """Runs a fit to its end.
+
+        Args:
+            settings: as given; what is missing is asked for through ``ask``.
+            ask: asks for everything that one question names; None when nobody can be asked.
+            with_text: also write a report with customer text, into private/.
+
+        Raises:
+            SettingsError: answers are missing and nobody can be asked, or they cannot work.
+            BadInput: the queue cannot be read.
+            Stopped: resumable.
+        """
+        missing = settings.missing()
+        if missing and ask is None:
+            raise missing_error(missing)
+        # Everything that is wrong with settings or queue is said before anything is written.
+        if not missing:
+            from fitter.loop.steps.prepare import check_settings, read_queue
+
+            found = read_queue(self._deps(), settings)
+            check_settings(self._deps(), settings, found)
+        init(self.workspace.root)
+        run_id = self._new_run(settings)
+        with self._holding(run_id):
+            try:
+                return self._drive(
+                    run_id, {"run": run_id, "settings": settings.model_dump(mode="json")}, ask, with_text
+                )
+            except (UserError, KeyboardInterrupt):
+                self._forget_if_empty(run_id)
+                raise
+
+    def resume(self, run_id: str, *, ask: Ask | None = None, with_text: bool = False) -> Outcome:
+        """Goes on with a run that was stopped, interrupted or killed (LO-7).
+
+        Raises:
+            UserError: no such run, or another process is at it.
+        """
+        folder = self.workspace.run(run_id)
+        if not (folder / "state.sqlite").is_file():
+            hint = "`fitter runs` lists them; a run is resumed where it was made (its checkpoint is not in git)"
+            raise UserError(f"there is no run {run_id!r} here that can be resumed", hint=hint)
+        with self._holding(run_id):
+            store = RunStore(self.workspace, run_id)
+            if store.has("staged.json"):
+                self._hold_seal(store.read("staged.json")["seal"], f"run {run_id}")
+            return self._drive(run_id, None, ask, with_text)
+
+    def _drive(self, run_id: str, given: dict[str, Any] | None, ask: Ask | None, with_text: bool) -> Outcome:
+        _no_tracing()
+        from langgraph.checkpoint.sqlite import SqliteSaver
+        from langgraph.types import Command
+        from langsmith import tracing_context
+
+        from fitter.loop.graph import build
+
+        path = self.workspace.run(run_id) / "state.sqlite"
+        connection = sqlite3.connect(path, check_same_thread=False)
+        os.chmod(path, 0o600)
+        deps = self._deps(with_text=with_text, interactive=ask is not None)
+        config = {"configurable": {"thread_id": run_id}, "recursion_limit": 100_000}
+        try:
+            with tracing_context(enabled=False):
+                graph = build(deps, SqliteSaver(connection))
+                if given is None and not graph.get_state(config).values:
+                    raise RunError(f"run {run_id} was killed before its first checkpoint", hint="start the fit again")
+                given_or_answers: Any = given
+                if given is None and graph.get_state(config).interrupts:
+                    given_or_answers = self._answers(graph.get_state(config).interrupts, ask)
+                state = graph.invoke(given_or_answers, config, durability="sync")
+                while "__interrupt__" in state:
+                    answers = self._answers(state["__interrupt__"], ask)
+                    state = graph.invoke(answers, config, durability="sync")
+            assert isinstance(Command, type)
+        finally:
+            connection.close()
+        return self.outcome(run_id)
+
+    @staticmethod
+    def _answers(interrupts: Any, ask: Ask | None) -> Any:
+        from langgraph.types import Command
+
+        question = interrupts[0].value
+        if ask is None:
+            raise missing_error([f["name"] for f in question["fields"] if not f.get("optional")])
+        return Command(resume=dict(ask(question)))
+
+    def outcome(self, run_id: str) -> Outcome:
+        """How a finished run ended, from its artefacts."""
+        from fitter.report.facts import gather
+        from fitter.report.markdown import closing, summary
+
+        facts = gather(RunStore(self.workspace, run_id))
+        published = facts["receipt"] is not None
+        return Outcome(
+            run=run_id,
+            exit_code=EXIT_OK if published else EXIT_NO_EVALUATOR,
+            summary=summary(facts),
+            closing=tuple(closing(facts)),
+        )
+
+    # -- folders and locks ---------------------------------------------------------------------------------------
+
+    def _new_run(self, settings: FitSettings) -> str:
+        """A fresh run folder, named after the evaluator and counted: ``code_review_quality-001``."""
+        stem = safe_name(settings.name or settings.queue_name or Path(settings.queue).stem or "fit", limit=60)
+        for n in range(1, 10_000):
+            run_id = f"{stem}-{n:03d}"
+            with contextlib.suppress(FileExistsError):
+                self.workspace.run(run_id).mkdir(parents=True)
+                return run_id
+        raise UserError(f"there are 9,999 runs named {stem}", hint="choose another --name or another workspace")
+
+    @contextlib.contextmanager
+    def _holding(self, run_id: str) -> Iterator[None]:
+        with lock(self.workspace.run(run_id) / "run.lock", holder=f"run {run_id}"), self._locks:
+            yield
+        self._held.clear()
+
+    def _hold_seal(self, seal: str, holder: str) -> None:
+        from fitter.holdout import hold_seal
+
+        if seal not in self._held:
+            self._locks.enter_context(hold_seal(self.workspace, seal, holder=holder))
+            self._held.add(seal)
+
+    def _forget_if_empty(self, run_id: str) -> None:
+        """A run refused before its config was frozen leaves nothing behind."""
+        folder = self.workspace.run(run_id)
+        if not (folder / "config.json").exists() and not (folder / "staged.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+    # -- wiring --------------------------------------------------------------------------------------------------
+
+    def _deps(self, *, with_text: bool = False, interactive: bool = False) -> Deps:
+        return Deps(
+            workspace=self.workspace,
+            open_source=self._open_source,
+            open_team=self._open_team,
+            open_target=open_target,
+            open_publisher=open_publisher,
+            check_label=check_label,
+            progress=self.progress,
+            with_text=with_text,
+            interactive=interactive,
+            hold=self._hold_seal,
+        )
+
+    def _open_source(self, settings: FitSettings) -> LabelSource:
+        from fitter.queues.files import FlatColumns
+        from fitter.queues.registry import SourceOptions, open_source
+
+        key = f"{settings.queue}|{sorted(settings.columns.items())}|{settings.queue_name}"
+        if key not in self._sources:
+            options = SourceOptions(columns=FlatColumns(**settings.columns), queue_name=settings.queue_name)
+            self._sources[key] = _Once(open_source(settings.queue, options))
+        return self._sources[key]
+
+    def _open_team(self, settings: FitSettings) -> Team:
+        key = f"{settings.judge}|{settings.proposer}"
+        if key not in self._teams:
+            self._teams[key] = open_team(settings)
+        return self._teams[key]
+
+
+def _lone(content: Mapping[str, Any] | None) -> bool:
+    return content is None or sum(len(t["spans"]) for t in content["traces"]) == 1
+
+
+def open_target(name: str) -> Target:
+    """The platform whose template the judge is fitted on.
+
+    Raises:
+        SettingsError: no such platform.
+    """
+    if name == "local":
+        from fitter.evidence.targets.local import LocalTarget
+
+        return LocalTarget()
+    raise SettingsError(f"--publish-to {name!r} is not a platform fitter can publish to", hint="known: local")
+
+
+def open_publisher(name: str, workspace: Workspace) -> Publisher:
+    """The platform's registry.
+
+    Raises:
+        SettingsError: no such platform.
+    """
+    if name == "local":
+        from fitter.publishing.local import LocalPublisher
+
+        return LocalPublisher(workspace)
+    raise SettingsError(f"--publish-to {name!r} is not a platform fitter can publish to", hint="known: local")
+
+
+def check_label(settings: FitSettings, label: LabelSchema) -> None:
+    """Refuses a label kind that the chosen models cannot serve.
+
+    Raises:
+        SettingsError: e.g. numeric labels with lexicon.
+    """
+    if "lexicon" in (settings.judge, settings.proposer):
+        from fitter.lexicon.judge import check_label as check
+
+        check(label)
+
+
+def open_team(settings: FitSettings) -> Team:
+    """Judge, drafter, describer, proposer and label checker of a fit.
+
+    Raises:
+        SettingsError: a spec that cannot be served.
+    """
+    from fitter.clients.base import ModelSettings
+
+    for flag, spec in (("--judge", settings.judge), ("--proposer", settings.proposer or settings.judge)):
+        if spec != "lexicon":
+            raise SettingsError(f"{flag} {spec!r} is not a model fitter can call", hint="known: lexicon")
+    from fitter.lexicon import LexiconChecker, LexiconClient, LexiconDescriber, LexiconDrafter, LexiconProposer
+
+    return Team(
+        judge=LexiconClient(),
+        drafter=LexiconDrafter(),
+        describer=LexiconDescriber(),
+        proposer=LexiconProposer(),
+        checker=LexiconChecker(),
+        model_settings=ModelSettings(),
+    )
+
+
+def _no_tracing() -> None:
+    """Switches libraries' tracing off whatever the environment says (SC-3), before they are imported."""
+    for name in [n for n in os.environ if n.startswith(("LANGSMITH_", "LANGCHAIN_"))]:
+        del os.environ[name]
+    os.environ["LANGSMITH_TRACING"] = "false"
+    os.environ["LANGCHAIN_TRACING_V2"] = "false"

@@ -1,0 +1,315 @@
+"""From a first score to a kept winner: the iterations of the loop (LO-2, LO-3, KE)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fitter.errors import UserError
+from fitter.evidence.isolation import prove_isolation
+from fitter.jsonio import pretty
+from fitter.labels import text
+from fitter.loop.census import check_buckets, error_rows, target_bucket
+from fitter.loop.decide import decide as keep_rule
+from fitter.loop.deps import Deps
+from fitter.loop.guard import check_criterion
+from fitter.loop.propose import BadChange, apply, describe
+from fitter.loop.state import State
+from fitter.loop.steps.context import Fit, Version, number
+from fitter.loop.steps.drafting import train_corpus, write_version
+from fitter.loop.steps.measuring import card_input, measure_version, same_for_all, standing, texts_of
+from fitter.loop.stop import stop_reason
+from fitter.loop.strategies import LabelChecker
+from fitter.records import Bucket, Change, Criterion, ErrorRow, ProposalBrief
+from fitter.scoring.card import card_of
+from fitter.scoring.paired import MinDelta, min_delta
+from fitter.workspace import write_once
+
+
+def score(deps: Deps, state: State) -> dict[str, Any]:
+    """Measures the draft on every train row."""
+    fit = Fit.of(deps, state)
+    at = state["version"]
+    measure_version(fit, fit.version(at), fit.train, name=number(at), phase=f"draft:{number(at)}", groups=fit.groups)
+    return {"versions": at + 1}
+
+
+def degenerate(deps: Deps, state: State) -> dict[str, Any]:
+    """LO-2: one class for every row, or no better than the constant judge → one redraft with the failure named."""
+    fit = Fit.of(deps, state)
+    at, first = state["version"], state["draft_version"]
+    given = card_input(fit, number(at), fit.train, fit.groups)
+    card = card_of(fit.fixed, given)
+    if at == first:
+        failure = None
+        if same_for_all(given.passes):
+            failure = "the draft gives every row the same answer"
+        elif not card.beats_constant:
+            failure = "the draft does not beat the judge that always gives the best constant answer"
+        fit.store.write("degenerate.json", {"failure": failure})
+        return {"version": at + 1} if failure else {"v0": at, "best": at}
+    earlier = card_of(fit.fixed, card_input(fit, number(first), fit.train, fit.groups))
+    chosen = at
+    if earlier.headline.value is not None and (
+        card.headline.value is None or (earlier.headline.value - card.headline.value) * fit.fixed.metric.sign > 1e-12
+    ):
+        chosen = first
+    return {"v0": chosen, "best": chosen}
+
+
+def baseline(deps: Deps, state: State) -> dict[str, Any]:
+    """What is derived once at v0 and never again: min_delta with its terms (KE-2)."""
+    fit = Fit.of(deps, state)
+    if not fit.store.has("baseline.json"):
+        given = card_input(fit, number(state["v0"]), fit.train, fit.groups)
+        card = card_of(fit.fixed, given)
+        terms = min_delta(fit.fixed, card.deployable, card.rows.scored)
+        fit.store.write("baseline.json", {"v0": state["v0"], "min_delta": terms.to_json()})
+    return {"iteration": 0, "discarded_in_row": 0, "no_change_in_row": 0, "candidate": None, "no_change": None}
+
+
+def census(deps: Deps, state: State) -> dict[str, Any]:
+    """Best's errors in emergent, ranked buckets, and the one to aim at; or the reason to stop (LO-3, LO-5)."""
+    fit = Fit.of(deps, state)
+    best = fit.version(state["best"])
+    given = card_input(fit, number(best.number), fit.train, fit.groups)
+    votes = standing(card_of(fit.fixed, given))
+    errors = error_rows(fit.train, votes, given.passes, texts_of(fit, best))
+    ceiling = _contradicted(fit, errors)
+    stop = stop_reason(
+        iteration=state["iteration"],
+        max_iterations=fit.settings.max_iterations,
+        discarded_in_row=state["discarded_in_row"],
+        patience=fit.settings.patience,
+        no_change_in_row=state["no_change_in_row"],
+        errors=len(errors),
+        without_vote=len(fit.train) - len(votes),
+        label_ceiling=bool(errors) and len(ceiling) == len(errors),
+    )
+    if stop is not None:
+        fit.store.write(
+            "stop.json", {"reason": stop, "iterations": state["iteration"], "contradicting_reasons": ceiling}
+        )
+        return {"stop": stop}
+    at = state["iteration"] + 1
+    if not errors:
+        return {"iteration": at, "candidate": None, "no_change": "no standing vote differs from its label"}
+    deps.progress.phase(f"iteration {at}: {len(errors)} errors")
+    buckets = check_buckets(deps.open_team(fit.settings).describer.describe(errors), errors)
+    target = target_bucket(buckets, fit.attempts())
+    fit.store.write(
+        f"census/{number(at)}.json", {"iteration": at, "best": best.number, "buckets": [asdict(b) for b in buckets],
+                                      "target": target.name},
+    )  # fmt: skip
+    return {"iteration": at, "candidate": None, "no_change": None}
+
+
+def _contradicted(fit: Fit, errors: list[ErrorRow]) -> list[str]:
+    """Error rows whose own reasoning argues for another label, unanimously in three calls.
+
+    Ends at the first that does not: the label ceiling needs all of them, so one sound reason settles it.
+    """
+    checker = fit.deps.open_team(fit.settings).checker
+    found = []
+    for error in errors:
+        reason = "\n".join(error.human_reasons)
+        if not reason or not _unanimous(checker, fit, error.human, reason):
+            break
+        found.append(error.row)
+    return found
+
+
+def _unanimous(checker: LabelChecker, fit: Fit, label: str, reason: str) -> bool:
+    names = [text(c) for c in fit.label.classes]
+    return all(checker.contradicts(label, reason, labels=names, call=call) for call in range(3))
+
+
+def _brief(fit: Fit, state: State, rejected: str | None) -> ProposalBrief:
+    best = fit.version(state["best"])
+    record = fit.store.read(f"census/{number(state['iteration'])}.json")
+    buckets = tuple(Bucket(**{**b, "rows": tuple(b["rows"])}) for b in record["buckets"])
+    target = next(b for b in buckets if b.name == record["target"])
+    given = card_input(fit, number(best.number), fit.train, fit.groups)
+    votes = standing(card_of(fit.fixed, given))
+    errors = error_rows(fit.train, votes, given.passes, texts_of(fit, best))
+    return ProposalBrief(
+        draft=best.prompt.draft,
+        label=fit.label,
+        goal=fit.settings.goal or "",
+        costly=fit.settings.costly or "same",
+        notes=fit.settings.notes,
+        buckets=buckets,
+        target=target,
+        errors=tuple(e for e in errors if e.row in target.rows),
+        attempts=tuple(fit.attempts()),
+        map_fields={f.name: f.path for f in best.evidence.fields},
+        rejected=rejected,
+    )
+
+
+def propose(deps: Deps, state: State) -> dict[str, Any]:
+    """Asks for ONE focused change aimed at the target bucket."""
+    fit = Fit.of(deps, state)
+    name = f"proposals/{number(state['iteration'])}-1.json"
+    if not fit.store.has(name):
+        change = deps.open_team(fit.settings).proposer.propose(_brief(fit, state, None))
+        fit.store.write(name, {"change": None if change is None else change_to_json(change)})
+    if fit.store.read(name)["change"] is None:
+        return {"no_change": "the proposer has nothing left to try on this bucket"}
+    return {}
+
+
+def guard(deps: Deps, state: State) -> dict[str, Any]:
+    """Refuses a change that does not fit or breaks a guard; asks once more with the reason, then ``no_change``."""
+    fit = Fit.of(deps, state)
+    at, iteration = state["versions"], number(state["iteration"])
+    best = fit.version(state["best"])
+    refusal = None
+    for turn in (1, 2):
+        name = f"proposals/{iteration}-{turn}.json"
+        if not fit.store.has(name):
+            change = deps.open_team(fit.settings).proposer.propose(_brief(fit, state, refusal))
+            fit.store.write(name, {"change": None if change is None else change_to_json(change), "after": refusal})
+        record = fit.store.read(name)["change"]
+        if record is None:
+            break
+        change = change_from_json(record)
+        refusal, made = _refuse(fit, change, best, at)
+        if made is not None:
+            fit.store.write(f"guards/{iteration}.json", {"accepted_turn": turn, "refused": refusal})
+            return {"candidate": made.number}
+    fit.store.write(f"guards/{iteration}.json", {"accepted_turn": None, "refused": refusal})
+    return {"no_change": f"no usable proposal: {refusal or 'the proposer had nothing else to offer'}"}
+
+
+def _refuse(fit: Fit, change: Change, best: Version, at: int) -> tuple[str | None, Version | None]:
+    """Why a change is refused, or the candidate it makes, written as a version."""
+    try:
+        draft, evidence = apply(
+            change, best.prompt.draft, best.evidence, labels=fit.labels_allowed, new_id=f"c{at + 100}"
+        )
+        if change.criterion is not None:
+            violations = check_criterion(change.criterion, train_corpus(fit, best.evidence))
+            if violations:
+                return "; ".join(sorted({v.message for v in violations})), None
+        if evidence != best.evidence:
+            gaps = fit.target.compile(evidence).gaps
+            if gaps:
+                return f"the target cannot carry {gaps[0].path}: {gaps[0].why}", None
+        made = write_version(fit, at, draft, evidence)
+        if evidence != best.evidence:
+            proof = prove_isolation(fit.target, made.prompt, evidence, fit.train, fit.framing)
+            fit.store.write(
+                f"isolation-{number(at)}.json", {"rows": proof.rows, "digest": proof.digest, "passed": True}
+            )
+    except BadChange as fault:
+        return fault.message, None
+    except UserError as fault:  # the frame or the target cannot hold it
+        return fault.message, None
+    return None, made
+
+
+def score_candidate(deps: Deps, state: State) -> dict[str, Any]:
+    """Measures the candidate on the same rows with the same runs."""
+    fit = Fit.of(deps, state)
+    at = state["candidate"]
+    assert at is not None
+    card = measure_version(
+        fit, fit.version(at), fit.train, name=number(at), phase=f"candidate:{number(at)}", groups=fit.groups
+    )
+    found: dict[str, Any] = {"versions": at + 1}
+    if card.headline.value is None:
+        # LO-6: an iteration that could not be measured is no_change with its cause, never a number.
+        found["no_change"] = f"the candidate has no headline: {card.headline.why}"
+    return found
+
+
+def decide(deps: Deps, state: State) -> dict[str, Any]:
+    """The keep rule (KE), recorded so that it can be recomputed; a discarded candidate leaves no trace in best."""
+    fit = Fit.of(deps, state)
+    at = state["iteration"]
+    name = f"decisions/{number(at)}.json"
+    cause = state.get("no_change")
+    if cause is not None:
+        bucket, change = _aimed_at(fit, at)
+        attempt = {"iteration": at, "bucket": bucket, "change": change, "outcome": "no_change", "basis": cause}
+        fit.store.write(name, {"iteration": at, "best": state["best"], "candidate": None, "attempt": attempt})
+        return {"no_change": None, "candidate": None, "no_change_in_row": state["no_change_in_row"] + 1}
+    candidate = state["candidate"]
+    assert candidate is not None
+    record = fit.store.read(f"census/{number(at)}.json")
+    target = next(b for b in record["buckets"] if b["name"] == record["target"])
+
+    def of(version: int) -> Any:
+        return card_input(fit, number(version), fit.train, fit.groups)
+
+    made = keep_rule(
+        fit.fixed,
+        best=of(state["best"]),
+        candidate=of(candidate),
+        v0=of(state["v0"]),
+        min_delta=min_delta_of(fit),
+        bucket_rows=frozenset(target["rows"]),
+    )
+    kept = made.decision == "keep"
+    bucket, change = _aimed_at(fit, at)
+    attempt = {
+        "iteration": at,
+        "bucket": bucket,
+        "change": change,
+        "outcome": "kept" if kept else "discarded",
+        "basis": made.basis,
+    }
+    fit.store.write(
+        name,
+        {
+            "iteration": at,
+            "best": state["best"],
+            "candidate": candidate,
+            "v0": state["v0"],
+            "attempt": attempt,
+            "decision": made.to_json(),
+        },
+    )
+    if kept:
+        accept(fit, candidate)
+    return {
+        "candidate": None,
+        "best": candidate if kept else state["best"],
+        "discarded_in_row": 0 if kept else state["discarded_in_row"] + 1,
+        "no_change_in_row": 0,
+    }
+
+
+def accept(fit: Fit, version: int) -> None:
+    """Copies an accepted version to prompts/, where the criterion's history is kept."""
+    folder = fit.deps.workspace.prompts(fit.settings.name or "")
+    document = fit.store.read(f"prompts/{number(version)}.json")
+    write_once(folder / f"{fit.store.run_id}-{number(version)}.json", pretty(document))
+
+
+def min_delta_of(fit: Fit) -> MinDelta:
+    """min_delta as derived at v0."""
+    return MinDelta.from_json(fit.store.read("baseline.json")["min_delta"])
+
+
+def _aimed_at(fit: Fit, iteration: int) -> tuple[str, str]:
+    """Bucket and change of an iteration, as far as it got."""
+    name = f"census/{number(iteration)}.json"
+    bucket = fit.store.read(name)["target"] if fit.store.has(name) else "-"
+    for turn in (2, 1):
+        proposal = f"proposals/{number(iteration)}-{turn}.json"
+        if fit.store.has(proposal) and (record := fit.store.read(proposal)["change"]) is not None:
+            return bucket, describe(change_from_json(record))
+    return bucket, "-"
+
+
+def change_to_json(change: Change) -> dict[str, Any]:
+    """A change as JSON."""
+    return asdict(change)
+
+
+def change_from_json(record: dict[str, Any]) -> Change:
+    """Reads :func:`change_to_json` back."""
+    criterion = record["criterion"]
+    return Change(**{**record, "criterion": None if criterion is None else Criterion(**criterion)})

@@ -1,0 +1,188 @@
+"""Reading what is there: runs of a workspace, one run's report, a row as the judge sees it, the plan of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fitter.errors import FitterError, UserError
+from fitter.jsonio import sha256
+from fitter.runstore import MANIFEST, RunStore
+from fitter.settings import FitSettings
+from fitter.textsafe import one_line
+from fitter.workspace import Workspace
+
+
+def list_runs(workspace: Workspace) -> list[dict[str, str]]:
+    """One line a run: run, state, metric, deployable, holdout, evaluator. Light: reads a few small files."""
+    return [_line(RunStore(workspace, run_id)) for run_id in workspace.run_ids()]
+
+
+def _line(store: RunStore) -> dict[str, str]:
+    line = dict.fromkeys(("run", "state", "metric", "deployable", "holdout", "evaluator"), "-")
+    line["run"] = store.run_id
+    try:
+        config = store.read("config.json")
+        line["metric"] = str(config["settings"]["metric"])
+        line["state"] = state_of(store)
+        if store.has("result.json"):
+            winner = store.read("result.json")["winner"]
+            if winner is not None:
+                line["deployable"] = _deployable(store, f"{winner:03d}")
+            line["holdout"] = _deployable(store, "holdout-winner")
+        if store.has("receipt.json"):
+            line["evaluator"] = str(store.read("receipt.json")["receipt"]["evaluator"])
+    except FitterError as fault:
+        line["state"] = f"unreadable: {one_line(fault.message, 60)}"
+    return {key: one_line(value, 80) for key, value in line.items()}
+
+
+def _deployable(store: RunStore, card: str) -> str:
+    if not store.has(f"cards/{card}.json"):
+        return "-"
+    mean = store.read(f"cards/{card}.json")["card"]["deployable"]["mean"]
+    return "null" if mean is None else f"{mean:.3f}"
+
+
+def state_of(store: RunStore) -> str:
+    """``published``, ``no evaluator``, or ``unfinished``."""
+    if store.has("receipt.json") and store.has(MANIFEST):
+        return "published"
+    if store.has("result.json") and store.read("result.json")["ending"] is not None:
+        return "no evaluator"
+    return "unfinished"
+
+
+def show_run(workspace: Workspace, run_id: str) -> str:
+    """The report, and what of the run can be verified from what is here."""
+    store = RunStore(workspace, run_id)
+    if not store.has("config.json"):
+        raise UserError(f"there is no run {run_id!r} here", hint="`fitter runs` lists them")
+    report = store.path("report.md")
+    text = report.read_text(encoding="utf-8") if report.is_file() else f"run {run_id} has no report yet\n"
+    return text + "\n" + "\n".join(verification(store))
+
+
+def verification(store: RunStore) -> list[str]:
+    """What can be checked here, in sentences: hashes of the tracked half, and what only private/ could show."""
+    lines = ["What can be verified here:"]
+    if not store.has(MANIFEST):
+        return [*lines, f"- the run is unfinished: `fitter resume {store.run_id}` goes on where it was made"]
+    manifest = store.read(MANIFEST)
+    tracked, private = _compared(store, manifest["tracked"], ""), _compared(store, manifest["private"], "private/")
+    lines.append(f"- tracked artefacts: {tracked}")
+    lines.append(f"- private artefacts: {private}")
+    if not (store.folder / "private").is_dir():
+        lines.append(
+            "- private/ is not here: every figure, decision and hash above can be shown and recomputed from labels and "
+            "passes; that the passes answer these rows' text, and the reviewers' and judge's words, cannot be checked"
+        )
+    return lines
+
+
+def _compared(store: RunStore, recorded: Mapping[str, str], prefix: str) -> str:
+    missing = sorted(n for n in recorded if not (store.folder / prefix / n).is_file())
+    differ = sorted(
+        n for n, h in recorded.items() if n not in missing and sha256((store.folder / prefix / n).read_bytes()) != h
+    )
+    if differ:
+        return f"{len(differ)} of {len(recorded)} differ from the manifest: {', '.join(differ[:5])}"
+    if missing and len(missing) == len(recorded):
+        return f"none of {len(recorded)} is here"
+    if missing:
+        return f"{len(missing)} of {len(recorded)} are missing: {', '.join(missing[:5])}"
+    return f"all {len(recorded)} match the manifest"
+
+
+def show_evidence(workspace: Workspace, row: str, *, run_id: str | None, map_file: Path | None) -> str:
+    """One train row exactly as the judge sees it (EV-7); never a held-out row."""
+    from fitter.evidence.map import EvidenceMap
+    from fitter.evidence.render import readable
+    from fitter.fitting import open_target
+    from fitter.loop.steps.drafting import read_map
+    from fitter.queues.snapshot import load_rows
+
+    if run_id is None:
+        runs = [r for r in workspace.run_ids() if RunStore(workspace, r).has("map.json")]
+        if not runs:
+            raise UserError("there is no run here that got as far as an evidence map", hint="`fitter fit` makes one")
+        run_id = max(runs, key=lambda r: (workspace.run(r) / "config.json").stat().st_mtime)
+    store = RunStore(workspace, run_id)
+    settings = FitSettings.model_validate(store.read("config.json")["settings"])
+    path = store.path("train.jsonl", private=True)
+    if not path.is_file():
+        raise UserError(
+            f"the rows of run {run_id} are not here", hint="private/ is not in git: look where the fit was run"
+        )
+    rows = {r.id: r for r in load_rows(path.read_text(encoding="utf-8"))}
+    if row not in rows:
+        raise UserError(
+            f"run {run_id} has no train row {one_line(row)!r}",
+            hint="held-out rows are not shown; the train rows' ids are in labels/train.jsonl of the run",
+        )
+    if map_file is not None:
+        evidence = read_map(map_file)
+    else:
+        best = best_version(store)
+        recorded = store.read(f"prompts/{best:03d}.json")["map"] if best is not None else store.read("map.json")["map"]
+        evidence = EvidenceMap.model_validate(recorded)
+    target = open_target(settings.publish_to or "local")
+    assert settings.framing is not None  # config.json holds every must-ask answer
+    return readable(target, evidence, rows[row], settings.framing)
+
+
+def best_version(store: RunStore) -> int | None:
+    """The winner, or the best so far in a run under way; None before a first version."""
+    if store.has("result.json"):
+        winner: int | None = store.read("result.json")["winner"]
+        return winner
+    best = store.read("baseline.json")["v0"] if store.has("baseline.json") else None
+    for name in store.names("decisions"):
+        record = store.read(f"decisions/{name}.json")
+        if record["attempt"]["outcome"] == "kept":
+            best = record["candidate"]
+    return best
+
+
+def plan_text(deps: Any, settings: FitSettings) -> str:
+    """The resolved config, the split and the number of calls of a fit; writes nothing."""
+    from fitter.grouping import group_rows
+    from fitter.jsonio import pretty
+    from fitter.judge.probes import injection_probes
+    from fitter.loop.steps.finish import INJECTION_ROWS_PER_ANSWER
+    from fitter.loop.steps.prepare import check_settings, read_queue
+    from fitter.settings import MUST_ASK
+    from fitter.splitting import draw_split, salt_for
+
+    lines = ["Settings", pretty({k: v for k, v in settings.model_dump(mode="json").items() if v not in (None, {}, "")})]
+    missing = settings.missing()
+    if missing:
+        lines += ["Still to be answered", *(f"  --{n.replace('_', '-')}  {MUST_ASK[n]}" for n in missing), ""]
+    if settings.label is None:
+        return "\n".join([*lines, "The split cannot be shown before --label is given."])
+    found = read_queue(deps, settings)
+    if not missing:
+        check_settings(deps, settings, found)
+    lines += ["Queue", f"  {found.read} rows read, {len(found.rows)} usable"]
+    lines += [f"  {len(ids)} {reason}" for reason, ids in found.excluded.items() if ids]
+    lines += [f"  class {one_line(name)}: {n}" for name, n in found.class_counts.items()]
+    lines += [f"  {warning}" for warning in found.warnings]
+    if not found.gate.passed:
+        return "\n".join([*lines, f"  no fit is possible: {found.gate.reason}"])
+    grouping = group_rows(found.rows, positional=found.positional)
+    salt = salt_for(found.identity, found.label.id)
+    split = draw_split(found.rows, grouping, label=found.label, salt=salt, positional=found.positional)
+    held = len(split.holdout) if split.scored else 0
+    lines += ["", "Split (of a fresh seal; rows that were sealed before keep their side)"]
+    lines += [f"  train {len(split.train)} rows, holdout {len(split.holdout)} rows in {len(grouping.groups)} groups"]
+    lines += [f"  class {one_line(name)}: {out} of {all_} held out" for name, (all_, out) in split.strata.items()]
+    if split.reason:
+        lines += [f"  no holdout will be opened: {split.reason}"]
+    train = len(split.train) * settings.runs
+    probes = len(injection_probes()) * INJECTION_ROWS_PER_ANSWER * max(1, min(len(found.class_counts), 4))
+    most = train * (settings.max_iterations + 2) + 2 * held * settings.runs + probes
+    lines += ["", "Judge calls, without retries (a retry at most doubles them)"]
+    lines += [f"  v0 {train}, and as many for a redraft; {train} an iteration, at most {settings.max_iterations}"]
+    lines += [f"  holdout {held * settings.runs} for the winner, and as many for v0; planted orders about {probes}"]
+    return "\n".join([*lines, f"  at most {most}"])
