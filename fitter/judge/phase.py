@@ -26,7 +26,7 @@ from fitter.textsafe import one_line
 Progress: TypeAlias = Callable[[int, int, int], None]
 
 _CHUNK_ROWS: Final = 100
-_YIELD_SECONDS: Final = 0.02
+_TURN_SECONDS: Final = 0.02
 _PROGRESS_SECONDS: Final = 0.1
 
 
@@ -55,7 +55,7 @@ class PassResult:
         instrument_changed: the identity was another one at the end (OUT-2: comparability with earlier phases is void).
     """
 
-    passes: tuple[Pass, ...]
+    passes: tuple[Pass, ...] = field(repr=False)
     made: int
     reused: int
     instrument: str
@@ -121,7 +121,8 @@ class Phase:
         self.feeding = asyncio.Lock()
         self.queue: deque[_Task] = deque()
         self.rows = self._rows()
-        self.yielded = self.shown = time.monotonic()
+        self.turn_over = False
+        self.turn_began = self.shown = time.monotonic()
 
     async def go(self, *, made_before: int) -> PassResult:
         """Makes the passes; returns or raises when everything in flight is recorded.
@@ -256,10 +257,17 @@ class Phase:
                 self.halted = True
                 self.settled.set()
                 return
-            if time.monotonic() - self.yielded > _YIELD_SECONDS:  # a client that never waits must not starve the loop
-                self._progress()
+            if time.monotonic() - self.turn_began > _TURN_SECONDS:
+                if not self.turn_over:
+                    self.turn_over = True
+                    self._progress()
+                    asyncio.get_running_loop().call_soon(self._new_turn)
                 await asyncio.sleep(0)
-                self.yielded = time.monotonic()
+
+    def _new_turn(self) -> None:
+        """A client that never waits must not starve the loop: all workers together get one turn of it at a time."""
+        self.turn_over = False
+        self.turn_began = time.monotonic()
 
     async def _judge(self, task: _Task) -> None:
         request, readings = task.request, list[Verdict | Fault]()

@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from fitter.calls.journal import Journal
 from fitter.clients.base import ModelClient, ModelRequest, ModelSettings, Reply
-from fitter.evidence.map import EvidenceField
-from fitter.evidence.targets.base import Compiled
-from fitter.judge.passes import Item, measure
-from fitter.judge.prompt import JudgePrompt, build_prompt
-from fitter.labels import LabelSchema
-from fitter.records import Criterion, Draft, VerdictContract
+from fitter.judge.passes import measure
+from fitter.lexicon.judge import LexiconClient
+from tests.judge.passes_kit import BAD, a_prompt, items_for
 
 
 class Trivial:
@@ -32,74 +31,25 @@ class Trivial:
     identity: Mapping[str, Any] = {"client": "trivial"}
 
     async def complete(self, request: ModelRequest, *, run: int) -> Reply:
-        return Reply(outcome="ok", text='{"reasoning":"it names no action","label":"bad","confidence":60}')
+        return Reply(outcome="ok", text=BAD)
 
     async def aclose(self) -> None:
         return None
 
 
-def a_prompt() -> JudgePrompt:
-    label = LabelSchema(id="q", name="quality", kind="categorical", classes=("bad", "good"))
-    schema = {
-        "type": "object",
-        "properties": {
-            "reasoning": {"type": "string"},
-            "label": {"type": "string", "enum": ["bad", "good"]},
-            "confidence": {"type": "integer"},
-        },
-        "required": ["reasoning", "label", "confidence"],
-        "additionalProperties": False,
-    }
-    contract = VerdictContract(
-        label_field="label", reasoning_field="reasoning", confidence_field="confidence", schema=schema, label=label
-    )
-    draft = Draft(
-        task="Grade the support assistant's reply.",
-        criteria=(
-            Criterion(id="c1", label="bad", text="The reply hedges instead of answering."),
-            Criterion(id="c2", label="good", text="The reply names a concrete action."),
-        ),
-        otherwise="good",
-    )
-    fields = Compiled(
-        placeholders=(
-            (EvidenceField(name="input", path="meta.input.value"), "{{span_input}}"),
-            (EvidenceField(name="output", path="meta.output.value"), "{{span_output}}"),
-        ),
-        gaps=(),
-    )
-    return build_prompt(draft, contract, fields)
-
-
-def items_for(prompt: JudgePrompt, rows: int) -> list[Item]:
-    said = "Perhaps you could restart the device, and please contact us again if it does not help. " * 4
-    return [
-        Item(
-            row=f"row-{n:06d}",
-            user_text=prompt.user_template.replace("{{span_input}}", f"Question {n}").replace(
-                "{{span_output}}", f"{said}{n}"
-            ),
-        )
-        for n in range(rows)
-    ]
+SAID = "Perhaps you could restart the device, and please contact us again if it does not help. " * 4
 
 
 def main() -> None:
     rows, runs = (int(a) for a in (sys.argv[1:3] or ("10000", "3")))
     prompt = a_prompt()
-    items = items_for(prompt, rows)
-    clients: list[ModelClient] = [Trivial()]
-    try:
-        from fitter.lexicon.judge import LexiconClient
-
-        clients.append(LexiconClient())
-    except ImportError:
-        print("lexicon: not there")
+    items = items_for(prompt, rows, lambda n: f"{SAID}{n}")
+    clients: list[ModelClient] = [Trivial(), LexiconClient()]
     for client in clients:
         with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "calls.sqlite") as journal:
             for title in ("first", "again"):
                 profile = cProfile.Profile() if "--profile" in sys.argv else None
-                start = time.perf_counter()
+                start, cpu = time.perf_counter(), time.process_time()
                 if profile:
                     profile.enable()
                 result = measure(
@@ -119,7 +69,7 @@ def main() -> None:
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
                 print(
                     f"{client.spec:8} {title}: {len(result.passes):,} passes in {seconds:.2f} s, "
-                    f"{len(result.passes) / seconds:,.0f}/s; made {result.made:,}, reused {result.reused:,}; "
+                    f"{len(result.passes) / seconds:,.0f}/s (cpu {time.process_time() - cpu:.2f} s); made {result.made:,}, reused {result.reused:,}; "
                     f"peak {peak:.0f} MB; journal {(Path(folder) / 'calls.sqlite').stat().st_size / 1e6:.0f} MB"
                 )
 
