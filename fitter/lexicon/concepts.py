@@ -159,7 +159,7 @@ class _Phrases(Generic[V]):
                     yield at, at + len(parts), value
 
     def values(self, words: list[str]) -> Iterator[V]:
-        """The value of every phrase that occurs, some more than once: faster than :meth:`find` where places do not count."""
+        """The value of every phrase that occurs, some more than once: faster where places do not count."""
         distinct = set(words)
         for word in distinct & self._words.keys():
             yield from self._words[word]

@@ -157,9 +157,20 @@ class _Bullets:
         self.nonce = frame.nonce
         self.criteria = frame.criteria
         self.otherwise = frame.otherwise
+        lexicon = load()
+        self.spoken_of = {m.concept for c in self.criteria if (m := lexicon.read_bullet(c.text)) is not None}
         self.tallies: Bounded[bytes, Tally] = Bounded(16_384)
+        self._answers: Bounded[tuple[_Fields, Tally, str], str] = Bounded(1_024)
 
-    def reasoning(self, found: Tally, label: str) -> str:
+    def answer(self, fields: _Fields, found: Tally, label: str) -> str:
+        """The verdict as JSON text; rows of which the same bullets hold share it."""
+
+        def make() -> str:
+            return _answer(fields, label, found.confidence, self._reasoning(found, label))
+
+        return self._answers.get((fields, found, label), make)
+
+    def _reasoning(self, found: Tally, label: str) -> str:
         """The bullets that hold, in plain words."""
         if not found.matched:
             return f"No criterion holds, so the closing line decides: {label}."
@@ -174,6 +185,7 @@ class LexiconClient:
     def __init__(self) -> None:
         self._lexicon = load()
         self._systems: Bounded[str, _Bullets] = Bounded(8)
+        self._schema: tuple[Mapping[str, Any], _Fields] | None = None
 
     @property
     def spec(self) -> str:
@@ -197,7 +209,7 @@ class LexiconClient:
         bullets = self._systems.get(system, lambda: _Bullets(system))
         found = bullets.tallies.get(text_key(user), lambda: self._tally(bullets, user))
         label = found.leaders[0] if len(found.leaders) == 1 else _draw(request, run, found.leaders)
-        text = _answer(_fields(request.schema), label, bullets.reasoning(found, label), found.confidence)
+        text = bullets.answer(self._read_schema(request.schema), found, label)
         return Reply(
             outcome="ok",
             text=text,
@@ -210,8 +222,14 @@ class LexiconClient:
         """Nothing is held open."""
 
     def _tally(self, bullets: _Bullets, user: str) -> Tally:
-        held = self._lexicon.holding(judged_text(user, bullets.nonce))
+        held = self._lexicon.holding(judged_text(user, bullets.nonce), bullets.spoken_of)
         return tally(bullets.criteria, bullets.otherwise, held, self._lexicon)
+
+    def _read_schema(self, schema: Mapping[str, Any]) -> _Fields:
+        # The runner hands over one schema object for a whole phase; reading it once is enough.
+        if self._schema is None or self._schema[0] is not schema:
+            self._schema = (schema, _fields(schema))
+        return self._schema[1]
 
 
 def identity(lexicon: Lexicon, part: str) -> Mapping[str, Any]:
@@ -242,7 +260,7 @@ def _draw(request: ModelRequest, run: int, leaders: tuple[str, ...]) -> str:
     return leaders[int.from_bytes(hashed.digest()[:8], "big") % len(leaders)]
 
 
-def _answer(fields: _Fields, label: str, reasoning: str, confidence: int) -> str:
+def _answer(fields: _Fields, label: str, confidence: int, reasoning: str) -> str:
     answer: dict[str, Any] = {}
     if fields.reasoning is not None:
         answer[fields.reasoning] = reasoning

@@ -17,12 +17,11 @@ _LIST_LINE = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+\S", re.MULTILINE)
 _SENTENCE_END = re.compile(r"[.!?]+(?:\s+|$)|\n+")
 _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]|(?<!\\S)[:;]-?[)(DP](?!\\w)")
 _IDENTIFIER = re.compile(
-    r"(?<![\w#])#\d{2,}"  # an issue or order number
+    r"#\d{2,}"  # an issue or order number
     r"|\b[A-Z]{1,5}-\d{2,}\b"  # a ticket: AB-1234
-    r"|\b[a-z]\w*_\w+\b"  # snake_case
-    r"|\b[a-z]+[A-Z]\w*\b"  # camelCase
-    r"|\b[A-Z][a-z]+[A-Z]\w*\b"  # PascalCase
-    r"|\b\w+\(\)"  # a call
+    r"|(?<=\w)_\w"  # snake_case
+    r"|(?<=[a-z])[A-Z]"  # camelCase, PascalCase
+    r"|(?<=\w)\(\)"  # a call
 )
 # A shout: two neighbouring words of three or more capitals, or one of six.
 _SHOUT = re.compile(r"\b[A-Z]{3,}[ ,]+[A-Z]{3,}\b|\b[A-Z]{6,}\b")
