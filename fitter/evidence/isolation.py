@@ -94,7 +94,6 @@ def private_fields(framing: Framing) -> tuple[str, ...]:
     """Names of what is replaced, as the proof reports them."""
     own = [name for name in _ROW_FIELDS if not (name == "app_verdict" and framing == "corrector")]
     written = ["app_fields"] if framing == "replicator" else []
-    # app_fields come first: their paths may lead through a private key that is replaced after them.
     return (*own, *written, *(f"content.{key}" for key in sorted(PRIVATE_KEYS)))
 
 
@@ -133,11 +132,12 @@ def _differs(
 def _canaried(row: Row, fields: Sequence[str]) -> Row:
     changes: dict[str, Any] = {}
     content: Mapping[str, Any] = row.content
+    keys: dict[str, str] = {}
     for name in fields:
         # Each field has its own canary: one that equals another could hide a comparison between the two.
         canary = f"canary-{sha256(f'{row.id}/{name}')[:16]}"
         if name.startswith("content."):
-            content = _with_key(content, name.removeprefix("content."), canary)
+            keys[name.removeprefix("content.")] = canary
         elif name == "app_fields":
             content = _with_app_fields(content, row, canary)
         elif name == "adjudicated":
@@ -146,17 +146,18 @@ def _canaried(row: Row, fields: Sequence[str]) -> Row:
             changes[name] = (canary,)
         else:
             changes[name] = canary
-    return replace(row, content=content, **changes)
+    # app_fields are written before, since their paths may lead through a private key that is replaced here.
+    return replace(row, content=_with_keys(content, keys) if keys else content, **changes)
 
 
-def _with_key(value: Any, key: str, canary: str) -> Any:
-    """A copy in which every object at every depth holds ``key: canary``, replaced or added."""
-    if isinstance(value, Mapping):
-        out = {name: _with_key(inner, key, canary) for name, inner in value.items() if name != key}
-        out[key] = canary
-        return out
+def _with_keys(value: Any, keys: Mapping[str, str]) -> Any:
+    """A copy in which every object at every depth holds these keys with their canaries, replaced or added."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | Mapping):
+        return {name: _with_keys(inner, keys) for name, inner in value.items() if name not in keys} | dict(keys)
     if isinstance(value, list | tuple):
-        return [_with_key(inner, key, canary) for inner in value]
+        return [_with_keys(inner, keys) for inner in value]
     return value
 
 

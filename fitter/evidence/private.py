@@ -31,7 +31,10 @@ def public_span(span: Mapping[str, Any], app_paths: Iterable[str] = ()) -> dict[
 
 
 def _public(value: Any) -> Any:
-    if isinstance(value, Mapping):
+    # Strings first, dict before Mapping: this runs for every value of every row, and an abstract check is slow.
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | Mapping):
         return {key: _public(inner) for key, inner in value.items() if key not in PRIVATE_KEYS}
     if isinstance(value, list | tuple):
         return [_public(inner) for inner in value]

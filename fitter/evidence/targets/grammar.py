@@ -220,7 +220,7 @@ def _take(step: Step, node: Any) -> tuple[list[Any], bool]:
         if isinstance(node, list):
             inner = [_take(step, element) for element in node]
             return [value for taken, _ in inner for value in taken], all(hollow for _, hollow in inner)
-        return ([node[step.name]] if isinstance(node, Mapping) and step.name in node else []), False
+        return ([node[step.name]] if isinstance(node, dict | Mapping) and step.name in node else []), False
     if not isinstance(node, list):
         return [], False
     if isinstance(step, Every):
@@ -234,7 +234,7 @@ def _take(step: Step, node: Any) -> tuple[list[Any], bool]:
 
 def _matches(step: Where, element: Any) -> bool:
     for name in step.path:
-        if not isinstance(element, Mapping) or name not in element:
+        if not isinstance(element, dict | Mapping) or name not in element:
             return False
         element = element[name]
     return isinstance(element, str) and element == step.value

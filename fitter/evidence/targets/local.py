@@ -194,12 +194,12 @@ def _why_not(path: grammar.Path, scope: Scope, aliases: grammar.Aliases) -> str 
 
 def _traces(row: Row) -> list[Mapping[str, Any]]:
     traces = row.content.get("traces")
-    return [trace for trace in traces if isinstance(trace, Mapping)] if isinstance(traces, list | tuple) else []
+    return [trace for trace in traces if isinstance(trace, dict | Mapping)] if isinstance(traces, list | tuple) else []
 
 
 def _spans(trace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     spans = trace.get("spans")
-    return [span for span in spans if isinstance(span, Mapping)] if isinstance(spans, list | tuple) else []
+    return [span for span in spans if isinstance(span, dict | Mapping)] if isinstance(spans, list | tuple) else []
 
 
 def _span(span: Mapping[str, Any], row: Row, framing: Framing) -> dict[str, Any]:
