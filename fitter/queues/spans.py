@@ -88,7 +88,8 @@ def _trace(trace: Mapping[str, Any], n: int, counts: Counter[str]) -> dict[str, 
     spans = trace["spans"]
     known = {span["span_id"] for span in spans}
     orphans = [span for span in spans if _parent(span) != ROOT and _parent(span) not in known]
-    counts["orphan_spans"] += len(orphans)
+    if orphans:
+        counts["orphan_spans"] += len(orphans)
     roots = [span for span in spans if _parent(span) == ROOT] or orphans
     root = roots[0]
     trace_id = trace.get("trace_id") or root.get("trace_id") or f"trace-{n + 1}"
