@@ -96,11 +96,14 @@ def decide(
         RunError: a row was left short by an outage (OUT-3).
         BadInput: the versions were not scored on the same rows and labels.
     """
-    tables = together(fixed, [tabulate(fixed, x) for x in (best, candidate, v0)])
+    first = v0 is best
+    tables = [tabulate(fixed, best), tabulate(fixed, candidate)]
+    tables = together(fixed, [*tables, tables[0] if first else tabulate(fixed, v0)])
     if not allow_outage:
         _refuse_outage(tables)
     at_best, at_candidate, at_v0 = tables
-    digests = [x.digest() for x in (best, candidate, v0)]
+    digests = [best.digest(), candidate.digest()]
+    digests.append(digests[0] if first else v0.digest())
     best_is_v0 = digests[0] == digests[2]
     paired = compare(fixed, at_best, at_candidate)
     paired_v0 = None if best_is_v0 else compare(fixed, at_v0, at_candidate)

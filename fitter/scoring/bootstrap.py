@@ -115,14 +115,14 @@ def resample(patterns: Patterns, resamples: int, rng: np.random.Generator) -> It
     n = patterns.units
     kinds = len(patterns.unit_counts)
     share = patterns.unit_counts / n
-    by_unit = kinds * 4 > n  # nearly every unit is its own kind: drawing units beats drawing counts
+    by_unit = kinds * 6 > n  # many kinds for so few units: drawing units beats drawing counts
     owner = np.repeat(np.arange(kinds), patterns.unit_counts)
     width = max(kinds, len(patterns.counts), n if by_unit else 1)
     step = max(1, _CELLS // width)
     for start in range(0, resamples, step):
         b = min(step, resamples - start)
         if by_unit:
-            picks = owner[rng.integers(0, n, size=(b, n), dtype=np.int64)]
+            picks = owner[rng.integers(0, n, size=(b, n), dtype=np.uint16 if n <= 1 << 16 else np.uint32)]
             picks += (np.arange(b) * kinds)[:, None]
             drawn = np.bincount(picks.ravel(), minlength=b * kinds).reshape(b, kinds)
         else:

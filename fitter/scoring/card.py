@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -102,7 +102,8 @@ class Card:
         small_classes: classes under 6 rows, not separately measurable (GT-7).
         headline_without_small: the headline without the rows of those classes.
         off_vocabulary: passes whose answer is no known class (open vocabulary only).
-        votes: the standing votes and the missing ones, by row.
+        warnings: sentences the report must print.
+        table: what it was computed from.
     """
 
     fixed: Fixed
@@ -124,7 +125,12 @@ class Card:
     headline_without_small: Value | None
     off_vocabulary: int
     warnings: tuple[str, ...]
-    votes: tuple[Vote, ...]
+    table: Table = field(repr=False, compare=False)
+
+    @property
+    def votes(self) -> tuple[Vote, ...]:
+        """The standing votes and the missing ones, by row."""
+        return votes_of(self.table)
 
     @property
     def beats_constant(self) -> bool:
@@ -134,7 +140,7 @@ class Card:
     @property
     def outage(self) -> tuple[str, ...]:
         """Rows left short by calls that never ended in an answer: the run pauses on them (OUT-3)."""
-        return tuple(v.row for v in self.votes if v.reason == "unavailable")
+        return tuple(r for r, why in zip(self.table.rows, self.table.reasons, strict=True) if why == "unavailable")
 
     def to_json(self) -> dict[str, Any]:
         """The card in the shape of ``fitter score --json``."""
@@ -251,7 +257,7 @@ def card_of(fixed: Fixed, given: CardInput) -> Card:
         headline_without_small=_without_small(fixed, table, rows, small),
         off_vocabulary=_off_vocabulary(fixed, table),
         warnings=_warnings(fixed, given.labels, small, interval, sure),
-        votes=_votes(table),
+        table=table,
     )
 
 
@@ -375,7 +381,8 @@ def _warnings(
     return tuple(out)
 
 
-def _votes(table: Table) -> tuple[Vote, ...]:
+def votes_of(table: Table) -> tuple[Vote, ...]:
+    """The votes of the judged rows, standing or missing, in row order."""
     counts = (~np.isnan(table.confidence)).sum(axis=1)
     sums = np.nan_to_num(table.confidence).sum(axis=1)
     means = [float(s / c) if c else None for s, c in zip(sums, counts, strict=True)]

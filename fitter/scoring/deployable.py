@@ -80,6 +80,10 @@ def deployable(fixed: Fixed, table: Table) -> Deployable:
     labelled = len(table.rows)
     group = None if table.group is None else table.group[judged]
     answers = np.where(passes == NO_VOTE, SKIP, passes)
+    if fixed.metric.name == "accuracy":
+        # only right or wrong matters: far fewer patterns, the same figures
+        answers = np.where(answers == SKIP, SKIP, np.where(answers == truth[:, None], 0, WRONG))
+        truth = np.zeros_like(truth)
     patterns = compress([truth, *answers.T], group)
     runs = tuple(_run_score(fixed, table, patterns, r, answers[:, r], labelled) for r in range(fixed.runs))
     values = [r.value.value for r in runs if r.value.value is not None]
@@ -100,10 +104,10 @@ def deployable(fixed: Fixed, table: Table) -> Deployable:
         most=Value.of(max(values)) if values else Value.none("no run has a figure"),
         per_run=runs,
         interval=percentile_interval(found, patterns, small_class=smallest if fixed.metric.by_class else None),
-        coverage=float((passes != NO_VOTE).sum() / max(1, labelled * fixed.runs)),
+        coverage=float((answers != SKIP).sum() / max(1, labelled * fixed.runs)),
         rescued=int(rescued.sum()),
         without_rescued=_variant(fixed, table, truth, np.where(rescued, SKIP, answers)),
-        unusable_wrong=_variant(fixed, table, truth, np.where(passes == NO_VOTE, WRONG, passes)),
+        unusable_wrong=_variant(fixed, table, truth, np.where(answers == SKIP, WRONG, answers)),
     )
 
 

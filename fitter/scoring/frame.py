@@ -137,11 +137,9 @@ def seed_from(config_hash: str) -> int:
 def class_rows(labels: Mapping[str, LabelValue], classes: Sequence[LabelValue]) -> tuple[int, ...]:
     """Rows per class; a multi-select row counts for every value it holds."""
     seen: Counter[LabelValue] = Counter()
-    for value in labels.values():
-        if isinstance(value, frozenset):
-            seen.update(value)
-        else:
-            seen[value] += 1
+    for value, times in Counter(labels.values()).items():
+        for one in value if isinstance(value, frozenset) else (value,):
+            seen[one] += times
     return tuple(seen[c] for c in classes)
 
 
@@ -221,11 +219,10 @@ def check_labels(labels: Mapping[str, LabelValue], kind: LabelKind) -> None:
     Raises:
         BadInput: with the first such row.
     """
-    for row in sorted(labels):
-        if not is_kind(labels[row], kind):
-            raise BadInput(
-                f"{labels[row]!r} is not a {kind} label", row=row, hint="all labels of one file are of one type"
-            )
+    odd = [row for row, value in labels.items() if not is_kind(value, kind)]
+    if odd:
+        row = min(odd)
+        raise BadInput(f"{labels[row]!r} is not a {kind} label", row=row, hint="all labels of one file are of one type")
 
 
 def is_kind(value: object, kind: LabelKind) -> bool:
@@ -248,8 +245,8 @@ def check_listed(labels: Mapping[str, LabelValue], fixed: Fixed) -> None:
     if fixed.kind == "numeric":
         return
     listed = set(fixed.classes)
-    for row in sorted(labels):
-        value = labels[row]
-        if not (value <= listed if isinstance(value, frozenset) else value in listed):
-            names = ", ".join(text(c) for c in fixed.classes)
-            raise BadInput(f"label {text(value)!r} is not in the class list", row=row, hint=f"listed are: {names}")
+    unlisted = {v for v in set(labels.values()) if not (v <= listed if isinstance(v, frozenset) else v in listed)}
+    if unlisted:
+        row = min(r for r, v in labels.items() if v in unlisted)
+        names = ", ".join(text(c) for c in fixed.classes)
+        raise BadInput(f"label {text(labels[row])!r} is not in the class list", row=row, hint=f"listed are: {names}")

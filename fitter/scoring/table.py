@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -117,65 +118,30 @@ def tabulate(fixed: Fixed, given: CardInput) -> Table:
     check_labels(given.labels, fixed.kind)
     check_listed(given.labels, fixed)
     rows = tuple(sorted(given.labels))
-    at = {row: i for i, row in enumerate(rows)}
-    for row in given.excluded:
-        if row not in at:
-            raise BadInput("an excluded row that is not labelled", row=row, hint="exclusions are a part of the rows")
-    n, runs = len(rows), fixed.runs
-    answers: list[list[LabelValue | None]] = [[None] * runs for _ in range(n)]
-    lost = np.zeros(n, dtype=np.int64)
-    rescued = np.zeros((n, runs), dtype=bool)
-    confidence = np.full((n, runs), np.nan)
-    faults: Counter[str] = Counter()
-    seen: list[set[int]] = [set() for _ in range(n)]
-    known: dict[tuple[type, LabelValue], None] = {}  # by type too: True equals 1.0 to Python, never to us
-    for one in given.passes:
-        i = at.get(one.row, -1)
-        if i < 0 or one.row in given.excluded:
-            why = "a pass for an unknown row" if i < 0 else "a pass for a row that is excluded before judging"
-            raise BadInput(why, row=one.row, hint="passes go with labelled rows that were judged")
-        check_run(one, runs, seen[i])
-        if one.label is None:
-            lost[i] += one.unusable == "unavailable"
-            continue
-        if (one.label.__class__, one.label) not in known:
-            _check_answer(one.label, fixed, one.row)
-            known[one.label.__class__, one.label] = None
-        answers[i][one.run] = one.label
-        rescued[i, one.run] = one.attempts > 1
-        if one.confidence is not None:
-            confidence[i, one.run] = one.confidence
-        if one.confidence_fault is not None:
-            faults[one.confidence_fault] += 1
-
-    least = quorum(runs)
+    read = _read(fixed, given, {row: i for i, row in enumerate(rows)})
+    least = quorum(fixed.runs)
+    labels = [given.labels[r] for r in rows]
     if fixed.kind == "numeric":
-        numbers = np.array(answers, dtype=float).reshape(n, runs)
-        stand, usable = medians(numbers, least)
-        free, _ = medians(numbers, 1)
-        truth_numbers = np.array([float(given.labels[r]) for r in rows])  # type: ignore[arg-type]
-        others = [truth_numbers, numbers.ravel(), stand, free]
-        pool = np.concatenate(others)
-        scale = np.unique(pool[~np.isnan(pool)])
-
-        def coded(x: FloatArray) -> IntArray:
-            return np.where(np.isnan(x), NO_VOTE, np.searchsorted(scale, np.nan_to_num(x))).astype(np.int64)
-
-        values: tuple[LabelValue, ...] = tuple(float(v) for v in scale)
-        truth, codes, votes, free_votes = coded(truth_numbers), coded(numbers), coded(stand), coded(free)
+        answers = np.array([*read.answers, np.nan], dtype=np.float64)[read.codes]  # the last entry serves code -1
+        human = np.array(labels, dtype=np.float64)
+        standing, usable = medians(answers, least)
+        free, _ = medians(answers, 1)
+        pool = np.concatenate([human, answers.ravel(), standing, free])
+        steps = np.unique(pool[~np.isnan(pool)])
+        values: tuple[LabelValue, ...] = tuple(steps.tolist())
+        truth, codes, votes, free_votes = (_steps(steps, x) for x in (human, answers, standing, free))
     else:
-        values = _code_book(fixed, set(given.labels.values()) | {value for _, value in known})
-        code: dict[LabelValue | None, int] = {value: k for k, value in enumerate(values)}
-        code[None] = NO_VOTE
-        truth = np.array([code[given.labels[r]] for r in rows], dtype=np.int64)
-        codes = np.array([[code[a] for a in row] for row in answers], dtype=np.int64).reshape(n, runs)
+        values = _code_book(fixed, {*labels, *read.answers})
+        code = {value: k for k, value in enumerate(values)}
+        truth = np.array([code[v] for v in labels], dtype=np.int64)
+        codes = np.array([*(code[a] for a in read.answers), NO_VOTE], dtype=np.int64)[read.codes]
         votes, usable = tally(codes, least)
         free_votes, _ = tally(codes, 1)
 
     judged = np.array([r not in given.excluded for r in rows], dtype=bool)
     reasons: list[RowReason | None] = [given.excluded.get(r) for r in rows]
     for i in np.flatnonzero(judged & (votes == NO_VOTE)).tolist():
-        outage = lost[i] > 0 and usable[i] + lost[i] >= least
+        outage = read.lost[i] > 0 and usable[i] + read.lost[i] >= least
         reasons[i] = "unavailable" if outage else "no_quorum" if usable[i] < least else "tie"
     return Table(
         rows=rows,
@@ -187,11 +153,80 @@ def tabulate(fixed: Fixed, given: CardInput) -> Table:
         usable=usable,
         reasons=tuple(reasons),
         judged=judged,
-        rescued=rescued,
-        confidence=confidence,
-        faults={"missing": faults["missing"], "invalid": faults["invalid"]},
+        rescued=read.rescued,
+        confidence=read.confidence,
+        faults=read.faults,
         group=_group_index(rows, given.groups),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """Passes as arrays; codes into ``answers``, which is in order of first sight."""
+
+    answers: list[LabelValue]
+    codes: IntArray
+    lost: IntArray
+    rescued: BoolArray
+    confidence: FloatArray
+    faults: Mapping[str, int]
+
+
+def _read(fixed: Fixed, given: CardInput, at: Mapping[str, int]) -> _Read:
+    """One walk over the passes: this loop is what a card on many rows costs, so it holds no objects per row."""
+    odd = sorted(set(given.excluded) - set(at))
+    if odd:
+        raise BadInput("an excluded row that is not labelled", row=odd[0], hint="exclusions are a part of the rows")
+    runs, size = fixed.runs, len(at) * fixed.runs
+    codes, points = [NO_VOTE] * size, [math.nan] * size
+    seen, rescued = bytearray(size), bytearray(size)
+    lost: Counter[int] = Counter()
+    faults: Counter[str] = Counter()
+    # by type too: True equals 1.0 to Python, never to us
+    known: dict[tuple[type, LabelValue], int] = {}
+    for one in given.passes:
+        row, run, label = one.row, one.run, one.label
+        i = at.get(row, -1)
+        if i < 0 or row in given.excluded:
+            why = "a pass for an unknown row" if i < 0 else "a pass for a row that is excluded before judging"
+            raise BadInput(why, row=row, hint="passes go with labelled rows that were judged")
+        cell = i * runs + run
+        if not 0 <= run < runs or seen[cell]:
+            check_run(one, runs, {run} if 0 <= run < runs else set())
+        seen[cell] = 1
+        if label is None:
+            if one.unusable == "unavailable":
+                lost[i] += 1
+            continue
+        code = known.get((label.__class__, label), -1)
+        if code < 0:
+            _check_answer(label, fixed, row)
+            code = known[label.__class__, label] = len(known)
+        codes[cell] = code
+        if one.attempts > 1:
+            rescued[cell] = 1
+        if one.confidence is not None:
+            points[cell] = one.confidence
+        if one.confidence_fault is not None:
+            faults[one.confidence_fault] += 1
+    shape = (len(at), runs)
+    short = np.zeros(len(at), dtype=np.int64)
+    for i, times in lost.items():
+        short[i] = times
+    return _Read(
+        answers=[label for _, label in known],
+        codes=np.array(codes, dtype=np.int64).reshape(shape),
+        lost=short,
+        rescued=np.frombuffer(bytes(rescued), dtype=np.bool_).reshape(shape),
+        confidence=np.array(points, dtype=np.float64).reshape(shape),
+        faults={"missing": faults["missing"], "invalid": faults["invalid"]},
+    )
+
+
+def _steps(steps: FloatArray, numbers: FloatArray) -> IntArray:
+    """Codes of numbers in their ascending list; NaN is no answer."""
+    found = np.searchsorted(steps, np.nan_to_num(numbers))
+    return np.where(np.isnan(numbers), NO_VOTE, found).astype(np.int64)
 
 
 def _check_answer(value: LabelValue, fixed: Fixed, row: str) -> None:
