@@ -88,6 +88,7 @@ class Journal:
         self._in_flight = 0
         self._failure: FitterError | None = None
         self._inbox: queue.SimpleQueue[list[CallRecord] | _Ticket | None] = queue.SimpleQueue()
+        self._held: list[CallRecord] | None = None  # a group for the commit after this one; the writer's own
         self._reader = _open(path)
         self._writer = threading.Thread(target=self._write_loop, name="fitter-journal", daemon=True)
         self._closed = False
@@ -276,16 +277,18 @@ class Journal:
         """What to commit next: groups that wait together are committed together, up to the limit."""
         group: list[CallRecord] = []
         tickets: list[_Ticket] = []
-        entry = self._inbox.get()
+        entry = self._inbox.get() if self._held is None else self._held
+        self._held = None
         while True:
             if entry is None:
                 return group, tickets, True
             if isinstance(entry, _Ticket):
                 tickets.append(entry)
+            elif len(group) + len(entry) > GROUP_CALLS:
+                self._held = entry
+                return group, tickets, False
             else:
                 group += entry
-            if len(group) >= GROUP_CALLS:
-                return group, tickets, False
             try:
                 entry = self._inbox.get_nowait()
             except queue.Empty:

@@ -69,7 +69,8 @@ def main() -> None:
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
                 print(
                     f"{client.spec:8} {title}: {len(result.passes):,} passes in {seconds:.2f} s, "
-                    f"{len(result.passes) / seconds:,.0f}/s (cpu {time.process_time() - cpu:.2f} s); made {result.made:,}, reused {result.reused:,}; "
+                    f"{len(result.passes) / seconds:,.0f}/s "
+                    f"(cpu {time.process_time() - cpu:.2f} s); made {result.made:,}, reused {result.reused:,}; "
                     f"peak {peak:.0f} MB; journal {(Path(folder) / 'calls.sqlite').stat().st_size / 1e6:.0f} MB"
                 )
 
