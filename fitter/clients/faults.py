@@ -55,7 +55,8 @@ _NAMES: Mapping[Feature, tuple[str, ...]] = {
 _QUOTA_CODES = frozenset(
     {
         "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
-        "insufficient_balance", "insufficient_credits", "insufficient_user_quota", "account_deactivated", "payment_required",
+        "insufficient_balance", "insufficient_credits", "insufficient_user_quota", "account_deactivated",
+        "payment_required",
     }
 )  # fmt: skip
 _QUOTA_WORDS = re.compile(
