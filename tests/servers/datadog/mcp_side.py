@@ -104,7 +104,7 @@ class McpSide:
 
     async def _call(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         args = dict(params.arguments or {})
-        self.on_call(params.name, args)
+        self.on_call(params.name, dict(args))
         self.calls += 1
         try:
             if params.name not in self._offered(context):
