@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fitter.errors import EXIT_NO_EVALUATOR, EXIT_OK, RunError, SettingsError, UserError
-from fitter.evidence.targets.base import Target
+from fitter.evidence.targets import open_target
 from fitter.labels import LabelSchema
 from fitter.loop.deps import Deps, Progress, Quiet, Team
 from fitter.publishing.publisher import Publisher
@@ -153,7 +153,6 @@ class Fitting:
     def _drive(self, run_id: str, given: dict[str, Any] | None, ask: Ask | None, with_text: bool) -> Outcome:
         _no_tracing()
         from langgraph.checkpoint.sqlite import SqliteSaver
-        from langgraph.types import Command
         from langsmith import tracing_context
 
         from fitter.loop.graph import build
@@ -175,7 +174,6 @@ class Fitting:
                 while "__interrupt__" in state:
                     answers = self._answers(state["__interrupt__"], ask)
                     state = graph.invoke(answers, config, durability="sync")
-            assert isinstance(Command, type)
         finally:
             connection.close()
         return self.outcome(run_id)
@@ -269,19 +267,6 @@ class Fitting:
 
 def _lone(content: Mapping[str, Any] | None) -> bool:
     return content is None or sum(len(t["spans"]) for t in content["traces"]) == 1
-
-
-def open_target(name: str) -> Target:
-    """The platform whose template the judge is fitted on.
-
-    Raises:
-        SettingsError: no such platform.
-    """
-    if name == "local":
-        from fitter.evidence.targets.local import LocalTarget
-
-        return LocalTarget()
-    raise SettingsError(f"--publish-to {name!r} is not a platform fitter can publish to", hint="known: local")
 
 
 def open_publisher(name: str, workspace: Workspace) -> Publisher:

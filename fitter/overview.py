@@ -99,7 +99,7 @@ def show_evidence(workspace: Workspace, row: str, *, run_id: str | None, map_fil
     """One train row exactly as the judge sees it (EV-7); never a held-out row."""
     from fitter.evidence.map import EvidenceMap
     from fitter.evidence.render import readable
-    from fitter.fitting import open_target
+    from fitter.evidence.targets import open_target
     from fitter.loop.steps.drafting import read_map
     from fitter.queues.snapshot import load_rows
 

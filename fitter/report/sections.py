@@ -1,0 +1,496 @@
+"""The report's sections, each a pure function of the facts. Plain language; every figure with its reservation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from fitter.loop.stop import SENTENCES
+from fitter.report.facts import HOLDOUT_V0, HOLDOUT_WINNER, main_card
+from fitter.report.figures import code, figure, ids, interval, number, plural, table
+from fitter.textsafe import visible
+
+Facts: TypeAlias = Mapping[str, Any]
+
+
+def in_sample(facts: Facts) -> str:
+    """How every train figure is called (SP-1)."""
+    return f"in-sample, selected from {plural(facts['result']['versions'], 'candidate')}"
+
+
+def where(facts: Facts, card: str) -> str:
+    """What the rows of a card are called."""
+    if card in (HOLDOUT_WINNER, HOLDOUT_V0):
+        return facts["holdout"]["exposure"] or "holdout, opened once"
+    return in_sample(facts)
+
+
+def beaten(facts: Facts, card: str, value: float | None) -> bool:
+    """True when a figure is strictly better than the constant judge's on the same rows."""
+    bar = facts["cards"][card]["constant_judge"]["bar"]
+    sign = 1 if facts["cards"][card]["headline"]["direction"] == "higher" else -1
+    return value is not None and bar is not None and (value - bar) * sign > 1e-12
+
+
+def opening(facts: Facts) -> list[str]:
+    """The first sentences: what must not be overlooked, then the deployable score (PU-2, ME-4)."""
+    name = main_card(facts)
+    if name is None:
+        return []
+    card = facts["cards"][name]
+    deployable, headline, constant = card["deployable"], card["headline"], card["constant_judge"]
+    lines = []
+    shortfalls = [
+        what
+        for what, value in (("deployable score", deployable["mean"]), ("headline", headline["value"]))
+        if not beaten(facts, name, value)
+    ]
+    if shortfalls:
+        which = " and the ".join(shortfalls)
+        lines.append(
+            f"**Not shown to be better than no judge: the {which} of the winner ({where(facts, name)}) "
+            f"{'is' if len(shortfalls) == 1 else 'are'} not better than the constant judge that always answers "
+            f"{code(constant['label'])} ({number(constant['bar'])}). Do not rely on it.**"
+        )
+    runs = ", ".join(f"run {r['run'] + 1}: {number(r['value'])}" for r in deployable["per_run"])
+    lines.append(
+        f"**Deployable score: {headline['metric']} {number(deployable['mean'])}** ({interval(deployable['ci95'])}), "
+        f"{where(facts, name)}. It is the metric over single calls, which is what a published evaluator makes: {runs}; "
+        f"coverage {number(deployable['coverage'] * 100, 1)}% of the calls gave a usable answer. "
+        + _rescued(deployable)
+        + f" The best constant judge on these rows ({code(constant['label'])}) gets {number(constant['value'])}."
+    )
+    if name != HOLDOUT_WINNER:
+        reason = facts["holdout"]["reason"] if facts["holdout"] else "the run did not open one"
+        lines.append(
+            f"**There is no out-of-sample figure**: {visible(reason)}. Every figure here is {in_sample(facts)}, and "
+            "therefore flattering."
+        )
+    elif facts["holdout"]["exposure"]:
+        lines.append(f"**These rows are an {facts['holdout']['exposure']}**: they had been looked at before this fit.")
+    return lines
+
+
+def _rescued(deployable: Mapping[str, Any]) -> str:
+    if not deployable["rescued"]:
+        return "No pass needed its retry."
+    without = number(deployable["without_rescued"]["value"])
+    return (
+        f"{plural(deployable['rescued'], 'pass', 'passes')} stand only thanks to the retry that a deployed evaluator "
+        f"does not have; without them the score is {without}."
+    )
+
+
+def scores(facts: Facts) -> list[str]:
+    """v0 and the winner on train and holdout (SP-6), beside the constant judge."""
+    names = [(facts["v0"], "v0"), (facts["winner"], "winner")]
+    if facts["v0"] == facts["winner"]:
+        names = [(facts["winner"], "v0 = winner")]
+    rows = []
+    for stem, called in names:
+        if stem in facts["cards"]:
+            rows.append(_score_row(facts, stem, f"{called}, train"))
+    for stem, called in ((HOLDOUT_V0, "v0"), (HOLDOUT_WINNER, "winner" if len(names) == 2 else "v0 = winner")):
+        if stem in facts["cards"]:
+            rows.append(_score_row(facts, stem, f"{called}, holdout"))
+    head = ("version and rows", "headline (votes)", "deployable", "accuracy", "constant judge", "rows", "flip rate")
+    lines = ["## Scores", "", table(head, rows), "", f"Train figures are {in_sample(facts)}."]
+    improvement = facts["holdout"]["improvement"] if facts["holdout"] and facts["holdout"]["opened"] else None
+    if improvement is not None:
+        paired = improvement["paired"]
+        delta = paired["headline_delta"]
+        lines.append(
+            f"Out of sample, from v0 to the winner: {figure(delta, delta['ci95'])} in {_metric(facts)} on "
+            f"{paired['rows']} paired rows, {len(paired['gained_ids'])} gained and {len(paired['lost_ids'])} lost. "
+            + _tests(paired)
+            + " Nothing was chosen from these rows."
+        )
+    elif facts["holdout"] and facts["holdout"]["opened"]:
+        lines.append("No change was kept, so the winner is v0 and there is no improvement to measure.")
+    return lines
+
+
+def _metric(facts: Facts) -> str:
+    return code(facts["config"]["settings"]["metric"])
+
+
+def _score_row(facts: Facts, stem: str, called: str) -> list[str]:
+    card = facts["cards"][stem]
+    headline, accuracy = card["headline"], card["accuracy"]
+    shown = figure(headline, headline["ci95"])
+    if "ci95_groups" in headline:
+        shown += f"; over groups {interval(headline['ci95_groups'])}"
+    flips = card["flip_rate"]
+    return [
+        called,
+        shown,
+        number(card["deployable"]["mean"]) + f", {interval(card['deployable']['ci95'])}",
+        figure(accuracy, accuracy["wilson95"]),
+        f"{number(card['constant_judge']['value'])} ({code(card['constant_judge']['label'], 60)})",
+        f"{card['rows']['scored']} of {card['rows']['labelled']}",
+        "null (one pass a row)" if flips["value"] is None else f"{number(flips['value'])}, pairwise "
+        f"{number(flips['pairwise'])}",
+    ]  # fmt: skip
+
+
+def _tests(paired: Mapping[str, Any]) -> str:
+    """Every p with what it tests (KE-2)."""
+    parts = []
+    if paired.get("mcnemar_p") is not None:
+        parts.append(f"Exact two-sided McNemar on the discordant rows: p = {number(paired['mcnemar_p'], 4)}")
+    if paired.get("sign_p") is not None:
+        parts.append(f"Exact sign test on the rows whose error changed: p = {number(paired['sign_p'], 4)}")
+    if paired["headline_delta"].get("p") is not None:
+        parts.append(
+            f"paired bootstrap of the headline's delta against 0: p = {number(paired['headline_delta']['p'], 4)}"
+        )
+    return "; ".join(parts) + "." if parts else ""
+
+
+def per_class(facts: Facts) -> list[str]:
+    """Confusion, recalls with Wilson, thirds of a numeric range, small classes (ME-2, GT-7)."""
+    name = main_card(facts)
+    if name is None:
+        return []
+    card = facts["cards"][name]
+    lines = [f"## By class ({where(facts, name)})", ""]
+    if card["per_class"]:
+        rows = [
+            [code(label, 60), str(c["support"]), _recall(c), number(c["precision"]), number(c["f1"])]
+            for label, c in card["per_class"].items()
+        ]
+        lines += [table(("class", "rows", "recall", "precision", "F1"), rows), ""]
+    confusion = card["confusion"]
+    if confusion is not None and "counts" in confusion:
+        head = ["human ↓, judge →", *(code(c, 40) for c in confusion["columns"])]
+        counted = zip(confusion["classes"], confusion["counts"], strict=True)
+        body = [[code(_plain(c), 60), *(str(n) for n in row)] for c, row in counted]
+        lines += [table(head, body), ""]
+    elif confusion is not None:
+        body = [
+            [code(_plain(v["label"]), 60), *(str(v[k]) for k in ("tp", "fn", "fp", "tn"))]
+            for v in confusion["one_vs_rest"]
+        ]
+        lines += [table(("value", "held, said", "held, not said", "not held, said", "neither"), body), ""]
+    if card["thirds"]:
+        body = [
+            [f"{number(t['low'])} to {number(t['high'])}", str(t["rows"]), number(t["mae"]["value"])]
+            for t in card["thirds"]
+        ]
+        lines += [table(("third of the label range", "rows", "MAE"), body), ""]
+    small = card["small_classes"]
+    if small["classes"]:
+        names = ", ".join(code(_plain(c), 60) for c in small["classes"])
+        without = small["headline_without"]
+        lines.append(
+            f"Not separately measurable here, with under 6 rows: {names}. The headline is "
+            f"{number(card['headline']['value'])} with them and "
+            f"{number(None if without is None else without['value'])} "
+            "without them."
+        )
+    lines += [f"{warning[0].upper()}{warning[1:]}." for warning in card["warnings"]]
+    return lines
+
+
+def _recall(figures: Mapping[str, Any]) -> str:
+    if figures["recall"] is None:
+        return "null (no rows)"
+    return f"{number(figures['recall'])}, {interval(figures['wilson95'])}"
+
+
+def _plain(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def disagreements(facts: Facts) -> list[str]:
+    """Which rows the winner gets wrong, by direction; they stay wrong (GT-2)."""
+    lines = ["## Where the winner and the human differ", ""]
+    for name, found in facts["disagreements"].items():
+        called = "holdout" if name == HOLDOUT_WINNER else "train"
+        if not found["rows"]:
+            lines.append(f"- {called}: no standing vote differs from its label")
+        for direction, rows in found["rows"].items():
+            lines.append(f"- {called}, human → judge {code(direction, 80)}, {plural(len(rows), 'row')}: {ids(rows)}")
+    lines.append("")
+    lines.append(
+        "A row that differs is counted wrong. Where you think the human erred, correct the queue and fit again."
+    )
+    return lines
+
+
+def confidence(facts: Facts) -> list[str]:
+    """Confidence is reported and never used (OUT-5)."""
+    name = main_card(facts)
+    if name is None:
+        return []
+    found = facts["cards"][name]["confidence"]
+    lines = ["## Confidence", ""]
+    if found["when_right"] is None and found["when_wrong"] is None:
+        return [
+            *lines,
+            f"The judge gave no usable confidence ({found['missing']} missing, {found['invalid']} invalid).",
+        ]
+    lines.append(
+        f"Mean confidence {number(found['when_right'], 1)} when right and {number(found['when_wrong'], 1)} when wrong; "
+        f"difference {figure(found['difference'], found['interval'])}. "
+        f"{found['missing']} missing, {found['invalid']} invalid. It weighs no vote and decides nothing."
+    )
+    if found["advice"]:
+        lines.append(f"**{found['advice'][0].upper()}{found['advice'][1:]}.**")
+    return lines
+
+
+def decisions(facts: Facts) -> list[str]:
+    """Every iteration: what was tried, what the keep rule said, and on which figures (KE)."""
+    lines = ["## Decisions", ""]
+    baseline = facts["baseline"]
+    if baseline is not None:
+        least = baseline["min_delta"]
+        terms = ", ".join(f"{k} {number(v, 4)}" for k, v in least["terms"].items() if v is not None)
+        lines.append(
+            f"min_delta is {number(least['value'], 4)} ({least['winner']} decides; {terms}), fixed at v0. One row is "
+            f"worth {number(least['one_row'], 4)}. A change is kept when the headline rises strictly "
+            "on the paired rows and the "
+            "audit passes; significance only labels it, and that is a declared deviation from testing first."
+        )
+    degenerate = facts["degenerate"]
+    if degenerate is not None and degenerate["failure"]:
+        lines.append(f"The first draft was redrafted once because {degenerate['failure']}.")
+    rows = [_decision_row(d) for d in facts["decisions"]]
+    if rows:
+        lines += ["", table(("#", "aimed at", "change", "outcome", "headline", "gained/lost", "tests"), rows), ""]
+        for d in facts["decisions"]:
+            if d.get("decision"):
+                lines += [f"- iteration {d['iteration']}: {code('; '.join(d['decision']['reasoning']), 700)}"]
+    stop = facts["stop"]
+    if stop is not None:
+        lines += ["", f"The loop stopped after {plural(stop['iterations'], 'iteration')}: {SENTENCES[stop['reason']]}."]
+        if stop["contradicting_reasons"]:
+            lines.append(
+                "Finding: the reviewers' reasoning of these rows argues for another label than "
+                "theirs; the rows stay wrong: " + ids(stop["contradicting_reasons"])
+            )
+    refused = sum(len(d["refused"]) for d in facts["drafts"].values()) + sum(
+        1 for g in facts["guards"] if g["refused"] is not None
+    )
+    lines.append(
+        "The memorisation and injection guards refused "
+        f"{plural(refused, 'proposal or criterion', 'proposals or criteria')}."
+    )
+    return lines
+
+
+def _decision_row(record: Mapping[str, Any]) -> list[str]:
+    attempt = record["attempt"]
+    row = [str(record["iteration"]), code(attempt["bucket"], 60), code(attempt["change"], 120)]
+    made = record.get("decision")
+    if made is None:
+        return [*row, f"no_change: {code(attempt['basis'], 120)}", "-", "-", "-"]
+    paired = made["paired"]
+    outcome = f"{attempt['outcome']}, {made['basis']}"
+    if made["label"]:
+        outcome += f", **{made['label']}**"
+    if made["off_target"]:
+        outcome += ", off_target"
+    return [
+        *row,
+        outcome,
+        f"{number(paired['best']['value'])} → {number(paired['candidate']['value'])}",
+        f"{len(paired['gained_ids'])}/{len(paired['lost_ids'])}",
+        _tests(paired),
+    ]
+
+
+def rows_used(facts: Facts) -> list[str]:
+    """Where every row of the queue went (GT-3, GT-4, GT-9), and how it was split."""
+    intake, split = facts["intake"], facts["split"]
+    lines = ["## Rows", ""]
+    if intake is None:
+        return lines
+    reasons = [f"{found['rows']} {reason}" for reason, found in intake["excluded"].items() if found["rows"]]
+    lines.append(f"{intake['read']} rows read = {intake['usable']} usable + {' + '.join(reasons) or 'no exclusions'}.")
+    for reason, found in intake["excluded"].items():
+        if found["rows"]:
+            lines.append(f"- {reason}: {ids(found['ids'])}")
+    if intake["class_counts"]:
+        lines.append(
+            "Usable rows by class: " + ", ".join(f"{code(k, 60)} {n}" for k, n in intake["class_counts"].items()) + "."
+        )
+        also = ", ".join(code(t, 60) for t in intake["minority_tied"])
+        note = f" (as few rows: {also}; the first by name counts)" if also else ""
+        lines.append(f"Minority class: {code(intake['minority'], 60)}{note}.")
+    counted = [f"{name.replace('_', ' ')} {n}" for name, n in intake["counts"].items()]
+    if counted:
+        lines.append("Counted on the way: " + ", ".join(counted) + ".")
+    lines += [f"**{visible(warning)}**" for warning in intake["warnings"]]
+    if split is not None and split["seal"] is not None:
+        lines.append(
+            f"Split by groups, sealed before anything looked at a row: {split['train_rows']} train, "
+            f"{split['holdout_rows']} held out, {split['groups']} groups. "
+            + ", ".join(f"{code(k, 60)} {held} of {n} held out" for k, (n, held) in split["strata"].items()) + "."
+        )  # fmt: skip
+        if split["joined"]:
+            lines.append(f"{plural(split['joined'], 'group')} came to join both sides and went to train.")
+        for n, share in split["dropped_inputs"]:
+            lines.append(
+                f"One input text covers {n} rows ({number(share * 100, 1)}%): it is boilerplate and joins no rows."
+            )
+        if split["reason"]:
+            lines.append(f"No holdout: {visible(split['reason'])}.")
+    return lines
+
+
+def card_exclusions(facts: Facts) -> list[str]:
+    """Rows that a card left out, by reason, and what the quorum costs (OUT-4, EV-6)."""
+    name = main_card(facts)
+    if name is None:
+        return []
+    lines = ["## Rows without a verdict", ""]
+    for stem in dict.fromkeys((facts["winner"], name)):
+        card = facts["cards"].get(stem)
+        if card is None:
+            continue
+        found = card["rows"]["excluded"]
+        called = f"winner, {where(facts, stem)}"
+        said = "; ".join(f"{reason}: {ids(rows)}" for reason, rows in found.items()) or "none"
+        quorum = card["quorum"]
+        lines.append(f"- {called}: {said}. Policy: {card['policy']['meaning']}.")
+        lines.append(
+            f"  A vote needs {card['policy']['quorum']} of {card['policy']['runs']} usable passes, a "
+            "declared deviation. "
+            f"Rows lost to it alone: {ids(quorum['rows_lost_to_quorum_alone']) or 'none'}; headline without it "
+            f"{number(quorum['headline_without_quorum']['value'])}, with every unusable row counted wrong "
+            f"{number(quorum['headline_all_unusable_wrong']['value'])}."
+        )
+    return lines
+
+
+def findings(facts: Facts) -> list[str]:
+    """What the fit noticed about labels, data and the judge's obedience (GT-2, GT-6, EV-3, IN-3)."""
+    intake, injection = facts["intake"], facts["injection"]
+    lines = ["## Findings", ""]
+    expected = intake["expected_output"]
+    if expected["rows"]:
+        lines.append(
+            f"- expected_output disagrees with the human on {expected['differs']} of "
+            f"{expected['rows']} rows that can be "
+            f"compared (train rows: {ids(expected['differs_train_ids']) or 'none'}). It is not ground "
+            "truth and was never shown."
+        )
+    app = intake["app_verdict"]
+    if app["rows"]:
+        lines.append(f"- the app's own verdict differs from the human on {app['differs']} of {app['rows']} rows.")
+    for name, found in facts["disagreements"].items():
+        beside = found["app"]
+        if beside["rows"]:
+            called = "holdout" if name == HOLDOUT_WINNER else "train"
+            lines.append(
+                f"- {called}: the judge agrees with the app on {beside['agrees']} of {beside['rows']} "
+                "rows, and with the human on "
+                f"{beside['right_there']} of the {beside['human_differs']} rows where human and app differ. "
+                "A judge that reproduces the app is a copy of it."
+            )
+    if injection is not None:
+        hits = injection["findings"]
+        lines.append(
+            f"- planted orders: {injection['asked']} calls on "
+            f"{plural(len(injection['rows']), 'train row')}; the verdict became "
+            f"what the planted text ordered in {len(hits)}."
+        )
+        for hit in hits:
+            lines.append(
+                f"  - row {code(hit['row'], 60)}, {hit['kind']} ({hit['probe']}): "
+                f"{code(hit['vote'], 60)} became {code(hit['obeyed'], 60)}"
+            )
+    if facts["unmapped"]:
+        lines.append(
+            "- criteria that the lexicon judge cannot read and therefore ignores: "
+            + ", ".join(code(t) for t in facts["unmapped"])
+        )
+    return lines if len(lines) > 2 else []
+
+
+def evidence(facts: Facts) -> list[str]:
+    """What the judge saw, and the proof that it saw nothing else (EV)."""
+    winner = facts["winner"]
+    if winner is None:
+        return []
+    version, isolation, train = facts["prompts"][winner], facts["isolation"], facts["map"]["train_fields"]
+    settings = facts["config"]["settings"]
+    lines = [f"## Evidence (scope {settings['scope']}, framing {settings['framing']})", ""]
+    rows = []
+    for field in version["map"]["fields"]:
+        seen = train.get(field["name"], {})
+        rows.append(
+            [code(field["name"], 60), code(field["path"], 120), "yes" if field["required"] else "no",
+             str(seen.get("resolved", "-")), str(seen.get("empty", "-")), str(seen.get("missing", "-"))]
+        )  # fmt: skip
+    lines += [table(("field", "path", "required", "resolved", "empty", "missing"), rows), ""]
+    if not version["map"]["reviewed"]:
+        lines.append("The map was proposed from train rows and nobody has marked it as reviewed.")
+    lines.append(
+        f"Isolation proof: on {plural(isolation['rows'], 'train row')} every private field was "
+        "replaced and the judge's request "
+        f"did not change by a byte ({', '.join(code(f, 60) for f in isolation['fields'])})."
+    )
+    return lines
+
+
+def prompt(facts: Facts) -> list[str]:
+    """The winner's criteria: what the judge was told to look for."""
+    winner = facts["winner"]
+    if winner is None:
+        return []
+    draft = facts["prompts"][winner]["prompt"]["draft"]
+    lines = [f"## The judge (version {winner})", ""]
+    for criterion in draft["criteria"]:
+        lines.append(f"- {code(criterion['label'], 60)} when: {code(criterion['text'], 400)}")
+    lines.append(f"- otherwise: {code(draft['otherwise'], 60)}")
+    lines += ["", f"The whole prompt, as measured and as published, is in `prompts/{winner}.json`."]
+    return lines
+
+
+def fidelity(facts: Facts) -> list[str]:
+    """How the published evaluator will differ from the judge that was measured (PU-5)."""
+    if not facts["gaps"]:
+        return []
+    return ["## Fidelity gaps", "", *(f"- {gap}: {sentence}" for gap, sentence in facts["gaps"])]
+
+
+def cost(facts: Facts) -> list[str]:
+    """Calls and what they cost, by role (SC-1, SC-2), and who shares a model (QU-5)."""
+    lines = ["## Calls", ""]
+    roles: dict[str, list[int]] = {}
+    for row in facts["ledger"]:
+        found = roles.setdefault(row["role"], [0, 0, 0])
+        found[0] += row["calls"]
+        found[1] += row["retries"]
+        found[2] += sum(row["unusable"].values())
+    for role, (calls, retries, unusable) in sorted(roles.items()):
+        lines.append(f"- {role}: {calls} calls, of these {retries} retries; {unusable} unusable answers")
+    settings = facts["config"]["settings"]
+    judge, proposer = settings["judge"], settings["proposer"] or settings["judge"]
+    lines.append("- no prices were given, so the cost is unknown; `ledger.jsonl` has calls and tokens by phase")
+    shared = "share a model" if judge == proposer else "are different models"
+    lines.append(
+        f"- judge ({code(judge)}) and proposer ({code(proposer)}) {shared}; whether the app shares it is not known here"
+    )
+    return lines
+
+
+def limits(facts: Facts) -> list[str]:
+    """What the figures do not say."""
+    settings = facts["config"]["settings"]
+    return [
+        "## What this does not say",
+        "",
+        "- Publishing is not qualification: nobody may rely on this judge because it was published. "
+        "It was fitted on these rows; "
+        "rows used in fitting cannot calibrate it.",
+        "- The rows are what the queue held. Traffic that differs from them was not measured.",
+        "- The human label is the ground truth by definition; reviewers' errors are in every figure. "
+        f"Framing: {settings['framing']}.",
+        "- Intervals cover sampling of rows, not a change of model, prompt or population. "
+        "Temperature 0 would not make a model deterministic.",
+        f"- Votes are over {settings['runs']} passes; the published evaluator makes one call.",
+    ]
