@@ -50,6 +50,7 @@ class FakePlatform:
         put_raises: raised by put, after storing when ``stores_first``.
         listed_after: the listing shows it from this look on (0: at once); None: never.
         read_after: get shows it from this read after a put on.
+        sends_back: config() sends the platform's own fields back to it, as some platforms allow.
     """
 
     on_put: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda config: config
@@ -57,6 +58,7 @@ class FakePlatform:
     stores_first: bool = False
     listed_after: int | None = 0
     read_after: int = 0
+    sends_back: bool = False
     listing_change: Mapping[str, Any] = field(default_factory=dict)
     store: dict[str, dict[str, Any]] = field(default_factory=dict)
     puts: list[dict[str, Any]] = field(default_factory=list)
@@ -72,7 +74,8 @@ class FakePlatform:
 
     def config(self, spec: EvaluatorSpec, existing: Mapping[str, Any] | None) -> Mapping[str, Any]:
         kept = dict(existing or {})
-        kept.pop("updated_at", None)
+        if not self.sends_back:
+            kept.pop("updated_at", None)
         target = {**kept.get("target", {}), "application_name": spec.app, "enabled": False, "eval_scope": spec.scope}
         prompt = [{"role": "system", "content": spec.system}, {"role": "user", "content": spec.user_template}]
         return {**kept, "eval_name": spec.name, "target": target, "prompt_template": prompt}

@@ -158,8 +158,9 @@ def test_pu3_unknown_fields_of_the_existing_evaluator_are_sent_again(tmp_path: P
     assert platform.puts[0]["target"]["filter"] == "@a:b"
 
 
-def test_lo7_what_is_already_there_is_only_verified(tmp_path: Path) -> None:
-    platform = FakePlatform()
+@pytest.mark.parametrize("sends_back", [False, True])
+def test_lo7_what_is_already_there_is_only_verified(tmp_path: Path, sends_back: bool) -> None:
+    platform = FakePlatform(sends_back=sends_back)
     _publish(platform, tmp_path)
     before = _files(tmp_path)
     _publish(platform, tmp_path)
