@@ -126,32 +126,46 @@ def test_test_files_have_unique_names() -> None:
             seen[path.name] = str(path)
 
 
-CHECKS = ("assert", "check", "expect", "fail", "raises", "warns")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+CHECKS = ("assert", "check", "expect", "fail", "prove", "raises", "warns")
 
 
-def asserts_something(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """An assert statement, pytest.raises, or a call of a helper whose name says that it checks."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assert):
-            return True
-        if isinstance(node, ast.Call):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called.lstrip("_").startswith(CHECKS):
-                return True
-    return False
+def silent_tests(source: str) -> list[str]:
+    """Tests that hold no assert, no pytest.raises, and call no helper that does (of this file, or one named so)."""
+    functions = {node.name: node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)}
+
+    def called(function: ast.AST) -> set[str]:
+        calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+        return {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
+
+    loud = {
+        name
+        for name, function in functions.items()
+        if any(isinstance(node, ast.Assert) for node in ast.walk(function))
+        or any(call.lstrip("_").startswith(CHECKS) for call in called(function))
+    }
+    while more := {name for name, function in functions.items() if name not in loud and called(function) & loud}:
+        loud |= more
+    return [
+        f"{node.lineno} {name}" for name, node in functions.items() if name.startswith("test_") and name not in loud
+    ]
 
 
 def test_every_test_asserts_something() -> None:
     faults = [
-        f"{path}:{node.lineno} {node.name}"
+        f"{path}:{test}"
         for path, text in python("tests")
         if path.name.startswith("test_")
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.startswith("test_")
-        and not asserts_something(node)
+        for test in silent_tests(text)
     ]
     assert not faults, faults
+
+
+def test_the_search_for_silent_tests_can_fail() -> None:
+    helper = "def refused():\n    with pytest.raises(E): f()\n"
+    assert silent_tests("def test_x():\n    f()\n") == ["1 test_x"]
+    assert silent_tests(f"{helper}def test_x():\n    refused()\n") == []
+    assert silent_tests("def test_x():\n    assert f()\n") == []
 
 
 def test_every_suite_has_tests() -> None:
