@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -18,6 +19,7 @@ FaultCode: TypeAlias = Literal[
 ]
 
 MAX_DEPTH = 64
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JSONFault(ValueError):
@@ -26,7 +28,7 @@ class JSONFault(ValueError):
     Attributes:
         code: machine-readable kind of fault.
         line: 1-based line inside the text where known.
-        at: character offset where known.
+        at: character offset, after leading white space, where known.
     """
 
     def __init__(self, code: FaultCode, message: str, *, line: int | None = None, at: int | None = None) -> None:
@@ -66,26 +68,20 @@ def _float(text: str) -> float:
     return value
 
 
+# A whole string (or, unterminated, the rest of the text) or one bracket. Possessive: no text makes it backtrack.
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+
+
 def _depth_over(text: str, limit: int) -> bool:
     """True when brackets outside strings nest deeper than ``limit``."""
     depth = 0
-    in_string = False
-    escaped = False
-    for ch in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif ch == "\\":
-                escaped = True
-            elif ch == '"':
-                in_string = False
-        elif ch == '"':
-            in_string = True
-        elif ch in "[{":
+    for found in _STRING_OR_BRACKET.finditer(text):
+        mark = found.group()
+        if mark in "[{":
             depth += 1
             if depth > limit:
                 return True
-        elif ch in "]}":
+        elif mark in "]}":
             depth -= 1
     return False
 
@@ -160,13 +156,23 @@ def strict_loads(text: str, *, max_depth: int = MAX_DEPTH) -> JSONValue:
 
 
 def canonical(value: JSONValue) -> str:
-    """Canonical JSON: sorted keys, no white space, UTF-8 text kept; refuses NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """Canonical JSON: sorted keys, no white space, UTF-8 text kept; refuses NaN.
+
+    Lone surrogates, which have no UTF-8 form, are written as JSON escapes: the text can always be encoded.
+    """
+    return _encodable(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
 
 
 def pretty(value: JSONValue) -> str:
     """The same value, indented for people, with a final newline; byte-stable."""
-    return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return _encodable(json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
+
+
+def _encodable(text: str) -> str:
+    if text.isascii():
+        return text
+    # In JSON text a surrogate can only stand inside a string, where its escape means the same.
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def jsonl(rows: Iterable[Mapping[str, JSONValue]]) -> str:
@@ -175,8 +181,8 @@ def jsonl(rows: Iterable[Mapping[str, JSONValue]]) -> str:
 
 
 def sha256(data: str | bytes) -> str:
-    """Hex SHA-256 of text (as UTF-8) or bytes."""
-    return hashlib.sha256(data.encode("utf-8") if isinstance(data, str) else data).hexdigest()
+    """Hex SHA-256 of text (as UTF-8; lone surrogates as their three bytes) or bytes."""
+    return hashlib.sha256(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data).hexdigest()
 
 
 def digest(value: JSONValue) -> str:

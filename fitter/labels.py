@@ -61,6 +61,10 @@ class LabelSchema(BaseModel):
                 raise ValueError("class names must be unique, and there must be at least one")
         if self.kind == "numeric" and self.classes:
             raise ValueError("a numeric label has no classes")
+        if any(bound is not None and not math.isfinite(bound) for bound in (self.minimum, self.maximum)):
+            raise ValueError("the bounds of a numeric label are finite numbers")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError("the minimum of a numeric label is not above its maximum")
         return self
 
     def admits(self, value: LabelValue) -> bool:
@@ -71,13 +75,21 @@ class LabelSchema(BaseModel):
             return isinstance(value, str) and value in self.classes
         if self.kind == "multiselect":
             return isinstance(value, frozenset) and bool(value) and value <= set(self.classes)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
             return False
-        if self.is_integer and float(value) != int(value):
+        if self.is_integer and value != int(value):
             return False
         low = -math.inf if self.minimum is None else self.minimum
         high = math.inf if self.maximum is None else self.maximum
         return low <= value <= high
+
+
+def _is_finite(value: float) -> bool:
+    """True for a number that a float can hold (JSON integers may be larger than any float)."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def text(value: LabelValue) -> str:
@@ -108,7 +120,7 @@ def from_json(value: Any, kind: LabelKind) -> LabelValue:
         return value
     if kind == "multiselect" and isinstance(value, list) and all(isinstance(v, str) for v in value):
         return frozenset(value)
-    if kind == "numeric" and isinstance(value, int | float) and not isinstance(value, bool):
+    if kind == "numeric" and isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value):
         return float(value)
     raise ValueError(f"{value!r} is not a {kind} label")
 
@@ -118,7 +130,7 @@ def same(a: LabelValue, b: LabelValue) -> bool:
     if isinstance(a, bool) or isinstance(b, bool):
         return isinstance(a, bool) and isinstance(b, bool) and a is b
     if isinstance(a, int | float) and isinstance(b, int | float):
-        return float(a) == float(b)
+        return a == b
     return type(a) is type(b) and a == b
 
 

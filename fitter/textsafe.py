@@ -8,7 +8,9 @@ import re
 import unicodedata
 
 _KEEP = {"\n", "\t"}
+_FORMULA = "=+-@\t\r\n＝＋－＠"  # full-width forms too: some spreadsheets fold them
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+_TAGGED = re.compile(r"-[0-9a-f]{12}\Z")
 
 
 def _hidden(ch: str) -> bool:
@@ -28,6 +30,8 @@ def is_blank(text: str) -> bool:
 
 def visible(text: str) -> str:
     """Control, bidi and other invisible characters as visible ``\\u{...}`` escapes; newlines and tabs kept."""
+    if text.isprintable():  # nothing hidden: the common case, and fast
+        return text
     return "".join(f"\\u{{{ord(ch):x}}}" if _hidden(ch) else ch for ch in text)
 
 
@@ -61,17 +65,17 @@ def html_text(text: str) -> str:
 def csv_cell(text: str) -> str:
     """A cell that no spreadsheet takes for a formula."""
     shown = visible(text)
-    return "'" + shown if shown[:1] in ("=", "+", "-", "@", "\t", "\r") else shown
+    return "'" + shown if shown[:1] and shown[0] in _FORMULA else shown
 
 
 def safe_name(text: str, *, limit: int = 60) -> str:
     """A file-system name that cannot leave its folder; distinct texts keep distinct names.
 
     Letters, digits, ``_ . -`` stay; other runs become ``-``;
-    a changed or shortened text carries 8 hex digits of its hash.
+    a changed or shortened text, and one that looks like such a name, carries 12 hex digits of its hash.
     """
     name = _NAME.sub("-", text).strip("-.")
-    if name == text and 0 < len(name) <= limit:
+    if name == text and 0 < len(name) <= limit and not _TAGGED.search(name):
         return name
-    tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{name[: limit - 9].rstrip('-.') or 'x'}-{tag}"
+    tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{name[: limit - 13].rstrip('-.') or 'x'}-{tag}"

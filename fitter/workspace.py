@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fitter.errors import Tampered, UserError
-from fitter.textsafe import safe_name
+from fitter.textsafe import one_line, safe_name
 
 FOLDERS = ("evidence_maps", "prompts", "runs", "holdouts", "publish")
-_RUN_ID = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}$")
+_RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Workspace:
         Raises:
             UserError: the id is not a run id (it may not leave the folder).
         """
-        if not _RUN_ID.match(run_id) or ".." in run_id:
-            raise UserError(f"{run_id!r} is not a run id", hint="`fitter runs` lists them")
+        if not _RUN_ID.fullmatch(run_id) or ".." in run_id or run_id.startswith(self.journal.name):
+            raise UserError(f"{one_line(repr(run_id), 80)} is not a run id", hint="`fitter runs` lists them")
         return self.root / "runs" / run_id
 
     def private(self, run_id: str) -> Path:
@@ -162,20 +162,30 @@ def lock(path: Path, *, holder: str) -> Iterator[None]:
         holder: who takes it, shown to the one who is refused.
 
     Raises:
-        UserError: somebody else holds it; says who.
+        UserError: somebody else holds it (says who), or the file cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as fault:
+        raise UserError(
+            f"cannot write the lock file {path}: {fault.strerror}",
+            hint="make the workspace writable, or choose another",
+        ) from None
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as fault:
             if fault.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            who = os.read(fd, 400).decode("utf-8", "replace").strip() or "another process"
+            who = one_line(os.read(fd, 400).decode("utf-8", "replace")) or "another process"
             raise UserError(f"{path.name} is held by {who}", hint="wait for it to end, then run this again") from None
         os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{holder} (pid {os.getpid()})".encode(), 0)
-        yield
+        os.pwrite(fd, f"{holder} (pid {os.getpid()})".encode("utf-8", "replace"), 0)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, 0)  # so that nobody is told of a holder who left
     finally:
         os.close(fd)
