@@ -13,7 +13,7 @@ from fitter.lexicon.judge import check_label, identity
 from fitter.records import Criterion, Draft, DraftBrief
 from fitter.textsafe import one_line
 
-MAX_BULLETS: Final = 6
+MAX_BULLETS: Final = 8
 MAX_TASK_CHARS: Final = 1_200
 # What one sentence of a definition counts, beside a reason's difference in rates (at most 1).
 _DEFINED: Final = 0.5
@@ -67,7 +67,9 @@ def association(brief: DraftBrief, lexicon: Lexicon) -> dict[str, list[tuple[flo
 
     Strength = (share of the class's reasons that mention it) - (the largest such share in another class), shares being
     n / (N + 2) so that few reasons count little; plus a fixed amount for each sentence of the definition or the notes
-    that mentions it for the class.
+    that mentions it for the class. With two classes, what speaks for one by its presence speaks for the other by its
+    absence. Every strength is then weighed by the guessed share of replies of which the sentence is *not* true: a
+    sentence that is true of nearly every reply tells nothing.
 
     Returns:
         class → (strength, (concept, positive)), strongest first, positive strengths only.
@@ -88,10 +90,22 @@ def association(brief: DraftBrief, lexicon: Lexicon) -> dict[str, list[tuple[flo
     for label, text, weight in _definition(brief, classes):
         for mention in lexicon.mentions(text):
             strength[label][mention.key] += weight
+    if len(classes) == 2:
+        strength = {label: _with_mirror(strength[label], strength[other]) for label, other in (classes, classes[::-1])}
     return {
-        label: sorted(((s, key) for key, s in strength[label].items() if s > 0), key=lambda e: (-e[0], e[1]))
+        label: sorted(
+            ((s * (1 - lexicon.concepts[key[0]].share(key[1])), key) for key, s in strength[label].items() if s > 0),
+            key=lambda entry: (-entry[0], entry[1]),
+        )
         for label in classes
     }
+
+
+def _with_mirror(own: Mapping[Key, float], rival: Mapping[Key, float]) -> defaultdict[Key, float]:
+    total = defaultdict(float, own)
+    for (concept, positive), s in rival.items():
+        total[(concept, not positive)] += s
+    return total
 
 
 def _definition(brief: DraftBrief, classes: list[str]) -> Iterator[tuple[str, str, float]]:
@@ -122,10 +136,17 @@ def _select(
     *,
     failed: bool,
 ) -> list[tuple[str, Key]]:
-    """Up to six bullets, classes by turns, those that are not the closing answer first; each concept once."""
-    turns = [c for c in classes if c != otherwise] + [otherwise]
-    queues = {label: [key for _, key in ranked[label] if key not in used] for label in turns}
-    others = turns[:-1]
+    """Up to eight bullets, classes by turns, those that are not the closing answer first; each concept once."""
+    others = [c for c in classes if c != otherwise]
+    turns = [*others, otherwise]
+    best: dict[str, tuple[float, str, bool]] = {}
+    for label in classes:
+        for weight, (concept, positive) in ranked[label]:
+            best[concept] = max(best.get(concept, (0.0, "", False)), (weight, label, positive))
+    queues = {
+        label: [key for _, key in ranked[label] if key not in used and best[key[0]][1:] == (label, key[1])]
+        for label in turns
+    }
     if not any(queues[label] for label in others):
         # Without a bullet for another class the judge is constant: turn what speaks for the closing class around.
         queues[others[0]] = [(concept, not positive) for concept, positive in queues[otherwise]]

@@ -94,7 +94,8 @@ def ask(
 def test_lo2_draft_follows_reasons_by_label() -> None:
     draft = LexiconDrafter().draft(brief())
     found = keys(draft)
-    assert found[("concrete_action", False)] == "bad", "vague is the opposite of concrete"
+    assert found[("concrete_action", True)] == "good", "vague, the opposite of concrete, was said of the bad ones"
+    assert found[("hedging", True)] == "bad"
     assert found[("reason", True)] == "good"
     assert len(draft.criteria) <= MAX_BULLETS
     assert len({c.id for c in draft.criteria}) == len(draft.criteria)
@@ -108,7 +109,13 @@ def test_lo2_draft_reads_definition_and_notes() -> None:
     found = keys(LexiconDrafter().draft(brief(told, reasons=(), notes="A bad reply lacks an apology. Nothing else.")))
     assert found[("example", True)] == "good"
     assert found[("marketing", True)] == "bad"
-    assert found[("apology", False)] == "bad"
+    assert found[("apology", True)] == "good", "with two classes a lack on one side is a quality of the other"
+
+
+def test_lo2_with_three_classes_a_lack_stays_a_lack() -> None:
+    three = LabelSchema(id="q1", name="quality", kind="categorical", classes=("good", "bad", "other"))
+    draft = LexiconDrafter().draft(brief(three, reasons=(), notes="A bad reply lacks an apology."))
+    assert keys(draft)[("apology", False)] == "bad"
 
 
 def test_lo2_a_boolean_definition_says_when_it_is_true() -> None:
