@@ -113,3 +113,12 @@ async def settle(client: ModelClient, contract: VerdictContract, settings: Model
         (client if isinstance(client, LocalClient) else inner).adopt(settled)
         return Probe(instrument=settled, calls=((request, reply),), refusals=tuple(refusals))
     raise SettingsError(f"{inner.spec} kept refusing the probe: {refusals[-1][1]}")
+
+
+def accepted_names(client: ModelClient) -> tuple[str, ...]:
+    """Model names that may answer for the asked one (OUT-2): ``accepted_models`` and the name seen in the probe."""
+    names = list(client.identity.get("accepted_models", ()))
+    instrument = client.identity.get("instrument")
+    if isinstance(instrument, Mapping) and isinstance(instrument.get("model_returned"), str):
+        names.append(instrument["model_returned"])
+    return tuple(dict.fromkeys(names))

@@ -7,8 +7,8 @@ One JSON object a line:
     {"row": ID, "run": N, "unusable": REASON}
     {"request": "<sha256 of the request bytes>", "run": N, ...}          instead of row
 
-``id`` may stand for ``row``. ``model`` (the name recorded) and ``attempt`` (1 or 2; without it the record answers both)
-are optional. Labels are JSON values: a bool, a string, a list of strings, a number.
+``id`` may stand for ``row``. ``attempt`` (1 or 2; without it the record answers both) and ``model`` (who answered; kept
+as a remark) are optional. Labels are JSON values: a bool, a string, a list of strings, a number.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ReplayClient:
         Raises:
             SettingsError: nothing is recorded for this row and run.
         """
-        attempt = 1 + sum(m.role == "assistant" for m in request.messages)
+        attempt = max(1, sum(m.role == "user" for m in request.messages))  # a follow-up adds one
         names = [("request", sha256(request.to_bytes()))]
         if request.row is not None:
             names.insert(0, ("row", request.row))
@@ -154,11 +154,12 @@ def _key(record: Any, file: str, line: int) -> Key:
 
 def _reply(record: Mapping[str, Any], schema: Mapping[str, Any]) -> Reply:
     model = record.get("model")
-    name = model if isinstance(model, str) else None
+    # No model name is claimed: nothing was asked of a model, so none can be the wrong one.
+    detail = f"as recorded from {one_line(model, 80)}" if isinstance(model, str) else "as recorded"
     if record.get("unusable") is not None:
-        return Reply(outcome=record["unusable"], model=name, detail="as recorded")
+        return Reply(outcome=record["unusable"], detail=detail)
     text = record["text"] if record.get("text") is not None else verdict_text(record, schema)
-    return Reply(outcome="ok", text=text, model=name, raw=text.encode("utf-8", "replace"))
+    return Reply(outcome="ok", text=text, raw=text.encode("utf-8", "replace"), detail=detail)
 
 
 def verdict_text(record: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
