@@ -42,8 +42,7 @@ $(VENV)/.test-installed: pyproject.toml | $(VENV)/.made
 fit: $(VENV)/.run-installed
 	@mkdir -p workspaces && ws=$$(mktemp -d "workspaces/fit-$$(date +%Y%m%d-%H%M%S)-XXXXXX") && \
 	echo "Workspace: $(CURDIR)/$$ws" && \
-	$(BIN)/fitter --workspace "$$ws" $(FIT_PRACTICE) && \
-	echo "Workspace: $(CURDIR)/$$ws"
+	$(BIN)/fitter --workspace "$$ws" $(FIT_PRACTICE)
 
 test: $(VENV)/.test-installed
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
