@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from fitter.errors import EXIT_NO_EVALUATOR, EXIT_OK, RunError, SettingsError, UserError
 from fitter.evidence.targets import open_target
+from fitter.jsonio import pretty, strict_loads
 from fitter.labels import LabelSchema
 from fitter.loop.deps import Deps, Progress, Quiet, Team
 from fitter.publishing.publisher import Publisher
@@ -24,7 +26,9 @@ from fitter.queues.source import LabelSource, RawQueue
 from fitter.runstore import RunStore
 from fitter.settings import FitSettings, missing_error
 from fitter.textsafe import safe_name
-from fitter.workspace import Workspace, init, lock
+from fitter.workspace import Workspace, init, lock, write_atomic
+
+GIVEN = "given.json"  # the settings as given, written with the run's folder
 
 Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -127,9 +131,7 @@ class Fitting:
         run_id = self._new_run(settings)
         with self._holding(run_id):
             try:
-                return self._drive(
-                    run_id, {"run": run_id, "settings": settings.model_dump(mode="json")}, ask, with_text
-                )
+                return self._drive(run_id, ask, with_text)
             except (UserError, KeyboardInterrupt):
                 self._forget_if_empty(run_id)
                 raise
@@ -140,17 +142,17 @@ class Fitting:
         Raises:
             UserError: no such run, or another process is at it.
         """
-        folder = self.workspace.run(run_id)
-        if not (folder / "state.sqlite").is_file():
+        given = self.workspace.run(run_id) / GIVEN
+        if not given.is_file():
             hint = "`fitter runs` lists them; a run is resumed where it was made (its checkpoint is not in git)"
             raise UserError(f"there is no run {run_id!r} here that can be resumed", hint=hint)
         with self._holding(run_id):
             store = RunStore(self.workspace, run_id)
             if store.has("staged.json"):
                 self._hold_seal(store.read("staged.json")["seal"], f"run {run_id}")
-            return self._drive(run_id, None, ask, with_text)
+            return self._drive(run_id, ask, with_text)
 
-    def _drive(self, run_id: str, given: dict[str, Any] | None, ask: Ask | None, with_text: bool) -> Outcome:
+    def _drive(self, run_id: str, ask: Ask | None, with_text: bool) -> Outcome:
         _no_tracing()
         from langgraph.checkpoint.sqlite import SqliteSaver
         from langsmith import tracing_context
@@ -165,18 +167,28 @@ class Fitting:
         try:
             with tracing_context(enabled=False):
                 graph = build(deps, SqliteSaver(connection))
-                if given is None and not graph.get_state(config).values:
-                    raise RunError(f"run {run_id} was killed before its first checkpoint", hint="start the fit again")
-                given_or_answers: Any = given
-                if given is None and graph.get_state(config).interrupts:
-                    given_or_answers = self._answers(graph.get_state(config).interrupts, ask)
-                state = graph.invoke(given_or_answers, config, durability="sync")
+                at = graph.get_state(config)
+                if at.interrupts:
+                    going: Any = self._answers(at.interrupts, ask)
+                else:
+                    going = None if at.values else self._given(run_id)
+                state = graph.invoke(going, config, durability="sync")
                 while "__interrupt__" in state:
                     answers = self._answers(state["__interrupt__"], ask)
                     state = graph.invoke(answers, config, durability="sync")
         finally:
             connection.close()
         return self.outcome(run_id)
+
+    def _given(self, run_id: str) -> dict[str, Any]:
+        """The graph's first state: the settings as given."""
+        path = self.workspace.run(run_id) / GIVEN
+        if any((path.parent / name).exists() for name in ("config.json", "staged.json")):
+            raise RunError(
+                f"the checkpoint of run {run_id} is not here, only its records",
+                hint="a run is resumed where it was made; `fitter show` shows what is here",
+            )
+        return {"run": run_id, "settings": strict_loads(path.read_text(encoding="utf-8"))["settings"]}
 
     @staticmethod
     def _answers(interrupts: Any, ask: Ask | None) -> Any:
@@ -204,13 +216,21 @@ class Fitting:
     # -- folders and locks ---------------------------------------------------------------------------------------
 
     def _new_run(self, settings: FitSettings) -> str:
-        """A fresh run folder, named after the evaluator and counted: ``code_review_quality-001``."""
+        """A fresh run folder, named after the evaluator and counted: ``code_review_quality-001``.
+
+        It appears whole, with the settings as given in it, so that a run killed at once can still be resumed.
+        """
         stem = safe_name(settings.name or settings.queue_name or Path(settings.queue).stem or "fit", limit=60)
+        runs = self.workspace.run(f"{stem}-001").parent
+        fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=runs))
+        os.chmod(fresh, 0o755)
+        write_atomic(fresh / GIVEN, pretty({"settings": settings.model_dump(mode="json")}))
         for n in range(1, 10_000):
             run_id = f"{stem}-{n:03d}"
-            with contextlib.suppress(FileExistsError):
-                self.workspace.run(run_id).mkdir(parents=True)
+            with contextlib.suppress(OSError):  # a folder that is there and not empty
+                os.rename(fresh, self.workspace.run(run_id))
                 return run_id
+        shutil.rmtree(fresh)
         raise UserError(f"there are 9,999 runs named {stem}", hint="choose another --name or another workspace")
 
     @contextlib.contextmanager

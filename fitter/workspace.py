@@ -69,7 +69,7 @@ class Workspace:
         folder = self.root / "runs"
         if not folder.is_dir():
             return []
-        return sorted(p.name for p in folder.iterdir() if (p / "config.json").is_file())
+        return sorted(p.name for p in folder.iterdir() if p.name[0] != "." and (p / "config.json").is_file())
 
 
 def init(root: Path) -> Workspace:
