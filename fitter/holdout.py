@@ -165,9 +165,9 @@ def seal_rows(
                 "snapshots": {**({} if record is None else record["snapshots"]), snapshot: entry},
             }
             # The rows first: a kill in between leaves a file that nothing refers to.
-            if held:
-                write_once(_rows_path(folder, entry), private, private=True)
+            _keep_rows(folder, entry, private)
             write_atomic(folder / "seal.json", pretty({**sealed, "sha256": digest(sealed)}))
+        _keep_rows(folder, entry, private)  # a clone has the seal without its private folder
         opened = _openings(folder)
     train = set(split.train)
     return SealedSplit(
@@ -260,6 +260,11 @@ def _writing(folder: Path) -> Iterator[None]:
 
 def _rows_path(folder: Path, entry: Mapping[str, Any]) -> Path:
     return folder / "private" / f"{entry['holdout_sha256'][:32]}.jsonl"
+
+
+def _keep_rows(folder: Path, entry: Mapping[str, Any], rows: str) -> None:
+    if entry["holdout_rows"]:
+        write_once(_rows_path(folder, entry), rows, private=True)
 
 
 def _read_rows(folder: Path, entry: Mapping[str, Any]) -> tuple[Row, ...]:

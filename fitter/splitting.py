@@ -159,6 +159,7 @@ class _Draw:
     ) -> None:
         self.stratum = strata(rows, label)
         self.size = Counter(self.stratum.values())
+        self.needs = {g.key: Counter(self.stratum[member.row] for member in g.members) for g in grouping.groups}
         units = Counter(name for group in grouping.groups for name in self._needs(group))
         self.quota = quotas(self.size, units)
         self.held: Counter[str] = Counter()
@@ -182,7 +183,7 @@ class _Draw:
         if reason:
             for group in fresh:  # what was held out before stays out of train; nothing new is held out in vain
                 if self.side.get(group.key) == "holdout":
-                    self.held -= self._needs(group)
+                    self.held.subtract(self._needs(group))
                 self.side[group.key] = "train"
         for group in fresh:
             self.side.setdefault(group.key, "train")
@@ -219,15 +220,16 @@ class _Draw:
             self._put(group, "holdout" if sides == {"holdout"} else "train")
         return fresh
 
-    def _needs(self, group: Group) -> Counter[str]:
-        return Counter(self.stratum[member.row] for member in group.members)
+    def _needs(self, group: Group) -> Mapping[str, int]:
+        """Class → rows of it in the group."""
+        return self.needs[group.key]
 
     def _put(self, group: Group, side: Side) -> None:
         self.side[group.key] = side
         if side == "holdout":
             self.held.update(self._needs(group))
 
-    def _over_cap(self, needs: Counter[str], *, but: str | None = None) -> bool:
+    def _over_cap(self, needs: Mapping[str, int], *, but: str | None = None) -> bool:
         num, den = CLASS_CAP
         return any((self.held[c] + k) * den > num * self.size[c] for c, k in needs.items() if c != but)
 
@@ -247,7 +249,7 @@ class _Draw:
         for name in sorted(self.size, key=lambda c: (self.size[c], c)):
             self._at_least_one(name, fresh)
 
-    def _closer(self, needs: Counter[str]) -> bool:
+    def _closer(self, needs: Mapping[str, int]) -> bool:
         """Would holding these out bring the classes closer to their quotas?"""
         return (
             sum(abs(self.held[c] + k - self.quota[c]) - abs(self.held[c] - self.quota[c]) for c, k in needs.items()) < 0

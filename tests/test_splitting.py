@@ -97,12 +97,12 @@ def test_sp2_fewer_than_twelve_rows_or_two_classes_is_no_holdout_and_said_why():
 
 
 def test_sp3_a_group_that_would_push_a_class_past_forty_percent_goes_to_train():
-    drawn = [*rows(good=40), *(row(f"b{n:02}", "bad", group="huge") for n in range(14)),
-             *(row(f"c{n:02}", "bad") for n in range(6))]  # fmt: skip
-    split = draw(drawn)
-    assert not {f"b{n:02}" for n in range(14)} & set(split.holdout)
-    n, held = split.strata["bad"]
-    assert 0 < held <= 0.4 * n
+    # Of 20 bad rows 6 are wanted. Two single rows are held out; seven more would come closer to 6, but make 45%.
+    sizes = {"one": 1, "two": 1, "seven": 7, "rest": 11}
+    bad = [row(f"{name}-{n:02}", "bad", group=name) for name, size in sizes.items() for n in range(size)]
+    split = draw([*rows(good=40), *bad])
+    assert (split.strata["bad"], split.capped) == ((20, 2), 1)
+    assert {name for name in split.holdout if "-" in name} == {"one-00", "two-00"}
 
 
 def test_sp3_of_two_big_units_the_class_gives_up_at_most_half():

@@ -6,15 +6,16 @@ off_schema, contested.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from fitter.errors import BadInput, RunError, SettingsError, UserError
 from fitter.grouping import visible_content
-from fitter.jsonio import canonical, digest
+from fitter.jsonio import JSONFault, canonical, digest, strict_loads
 from fitter.labels import LabelKind, LabelSchema, LabelValue, same, text
 from fitter.queues.recap import Intake, Review, finish
 from fitter.queues.source import RawAnnotation, RawInteraction, RawQueue, TextSchema, UnlistedSchema
@@ -86,7 +87,8 @@ def intake(raw: RawQueue, *, label: str, options: IntakeOptions | None = None) -
     schema = find_label(raw, label)
     counts: Counter[str] = Counter(raw.counts)
     items = _distinct(raw.interactions, counts)
-    said = {item.id: _tidied(item.annotations.get(schema.id, ()), counts) for item in items}
+    as_lists = options.label_kind == "multiselect" and isinstance(schema, UnlistedSchema)
+    said = {item.id: _tidied(item.annotations.get(schema.id, ()), counts, as_lists) for item in items}
     values = [a.value for annotations in said.values() for a in annotations if not is_empty(a.value)]
     reader = ValueReader(schema, values, label_map=options.label_map, kind=options.label_kind)
 
@@ -130,16 +132,14 @@ def intake(raw: RawQueue, *, label: str, options: IntakeOptions | None = None) -
 
 def _distinct(items: Sequence[RawInteraction], counts: Counter[str]) -> list[RawInteraction]:
     """Identical duplicates collapse and are counted; one id with different content is an error (GT-8)."""
-    kept: dict[str, tuple[RawInteraction, str]] = {}
+    kept: dict[str, RawInteraction] = {}
     for item in items:
-        # Canonical text, not ==: to Python 1 and True are the same answer.
-        identity = canonical(asdict(replace(item, where=("", None))))
         if item.id not in kept:
-            kept[item.id] = (item, identity)
-        elif kept[item.id][1] == identity:
+            kept[item.id] = item
+        elif _identity(kept[item.id]) == _identity(item):
             counts["collapsed_duplicates"] += 1
         else:
-            first = kept[item.id][0].where[1]
+            first = kept[item.id].where[1]
             raise BadInput(
                 "this id stands twice with different content or labels"
                 + (f" (first on line {first})" if first else ""),
@@ -149,11 +149,25 @@ def _distinct(items: Sequence[RawInteraction], counts: Counter[str]) -> list[Raw
                 hint="an id is one interaction; if several reviewers labelled it, name the column that says who"
                 " (--annotator-col)",
             )
-    return [item for item, _ in kept.values()]
+    return list(kept.values())
 
 
-def _tidied(annotations: Sequence[RawAnnotation], counts: Counter[str]) -> list[RawAnnotation]:
-    return [replace(a, value=tidy(a.value, counts)) for a in annotations]
+def _identity(item: RawInteraction) -> str:
+    # Canonical text, not ==: to Python 1 and True are the same answer.
+    return canonical(asdict(replace(item, where=("", None))))
+
+
+def _tidied(annotations: Sequence[RawAnnotation], counts: Counter[str], as_lists: bool) -> list[RawAnnotation]:
+    return [replace(a, value=tidy(_listed(a.value) if as_lists else a.value, counts)) for a in annotations]
+
+
+def _listed(value: Any) -> Any:
+    """A CSV cell can hold several values only as a JSON list; any other text is one value."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        with contextlib.suppress(JSONFault):
+            found = strict_loads(value)
+            return found if isinstance(found, list) else value
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)

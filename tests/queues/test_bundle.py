@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -289,6 +291,22 @@ def test_the_practice_queue_is_a_bundle_that_can_be_fitted():
     fitted = [s.id for s in raw.schemas if type(s).__name__ != "TextSchema"]
     assert fitted
     assert len(raw.interactions) >= 100
+
+
+def test_the_page_on_bundles_names_every_key_of_the_schema():
+    page = (Path(__file__).parents[2] / "docs" / "queues.md").read_text(encoding="utf-8")
+
+    def keys(node):
+        if isinstance(node, dict):
+            yield from node.get("properties", {})
+            for value in node.values():
+                yield from keys(value)
+        elif isinstance(node, list):
+            for value in node:
+                yield from keys(value)
+
+    missing = sorted(key for key in set(keys(bundle_schema())) if not re.search(rf"\b{key}\b", page))
+    assert missing == []
 
 
 def test_the_published_schema_is_a_schema_and_refuses_unknown_keys_everywhere():

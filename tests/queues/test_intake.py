@@ -248,6 +248,13 @@ def test_gt8_multi_select_is_compared_as_a_set():
     assert excluded(run(item("x", said(["a", "z"])), schema=listed)) == {"off_schema": ("x",)}
 
 
+def test_gt8_a_csv_cell_can_hold_a_json_list_when_asked_for():
+    cells = (item("x", said(' ["a", " b "]')), item("y", said("c")), item("z", said("[broken")))
+    found = run(*cells, label_kind="multiselect")
+    assert [row.label for row in found.rows] == [frozenset("ab"), frozenset("c"), frozenset({"[broken"})]
+    assert run(*cells).label.kind == "categorical"
+
+
 def test_gt8_a_one_element_list_of_a_single_choice_is_its_value():
     found = run(item("x", said(["good"])), item("y", said("bad")), item("z", said(["bad", "bad"])), schema=GOOD_BAD)
     assert (found.label.kind, [row.label for row in found.rows]) == ("categorical", ["good", "bad", "bad"])
