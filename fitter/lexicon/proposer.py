@@ -62,8 +62,8 @@ class LexiconProposer:
 def rank(brief: ProposalBrief, lexicon: Lexicon) -> list[Change]:
     """Changes that mend at least one error of the bucket, best first.
 
-    Score = share of the bucket mended - share of everyday replies touched + share of the bucket's rows whose reviewers
-    speak of just that quality. Ties: the change that touches fewer replies, then concept id, sign and action.
+    Score = share of the bucket mended + share of it where reviewers moreover speak of just that quality - share of
+    everyday replies touched. Ties: the change that touches fewer replies, then concept id, sign and action.
     """
     held = {error.row: lexicon.holding(judged_text(error.evidence)) for error in brief.errors}
     said = {
@@ -73,10 +73,11 @@ def rank(brief: ProposalBrief, lexicon: Lexicon) -> list[Change]:
     for option in _options(brief, lexicon):
         if any(_is_attempt(option.change, attempt) for attempt in brief.attempts):
             continue
-        mended = sum(_mends(option.draft, error, held[error.row], lexicon) for error in brief.errors)
+        rows = [e.row for e in brief.errors if _mends(option.draft, e, held[e.row], lexicon)]
+        mended = len(rows)
         if mended == 0:
             continue
-        spoken = sum(option.mention.key in said[e.row] for e in brief.errors) if option.change.action == "add" else 0
+        spoken = sum(option.mention.key in said[row] for row in rows) if option.change.action == "add" else 0
         score = (mended + spoken) / len(brief.errors) - option.touched
         order = (-round(score, 9), option.touched, *option.mention.key, _ACTIONS.index(option.change.action))
         why = (
