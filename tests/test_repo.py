@@ -50,11 +50,14 @@ def test_the_file_list_is_not_empty() -> None:
 
 
 def switches_on(source: str) -> list[int]:
-    """Lines that set something called ``enabled`` to anything that is not the constant False."""
+    """Lines that set something called ``enabled`` to anything but the constant False or a copy of what was read."""
     lines = []
 
     def off(node: ast.expr) -> bool:
-        return isinstance(node, ast.Constant) and node.value is False
+        copied = re.fullmatch(
+            r"""\w+(\[['"]\w+['"]\])*(\[['"]enabled['"]\]|\.get\(['"]enabled['"]\))""", ast.unparse(node)
+        )
+        return (isinstance(node, ast.Constant) and node.value is False) or copied is not None
 
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Dict):
@@ -87,6 +90,9 @@ def test_pu1_no_code_writes_an_enabled_evaluator() -> None:
         ("f(enabled=1)", 1),
         ("x['enabled'] = True", 1),
         ("x.enabled = yes", 1),
+        ("x = {'enabled': not y.get('enabled')}", 1),
+        ("x = {'enabled': y.get('enabled', True)}", 1),
+        ("x = {'enabled': y['target'].get('enabled')}", 0),
         ("x = {'enabled': False}; x['enabled'] = False; f(enabled=False); y = x['enabled']", 0),
     ],
 )

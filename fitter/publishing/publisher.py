@@ -74,7 +74,7 @@ class Publisher(Protocol):
     def listing(self, app: str) -> Sequence[Mapping[str, Any]]:
         """Evaluators of an app, through the platform's listing (not through get).
 
-        Each entry has at least ``name``; ``enabled`` where the platform's listing shows it.
+        Each entry has at least ``name``; ``enabled`` where the platform's listing shows it, else None or absent.
         """
         ...
 

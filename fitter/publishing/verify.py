@@ -283,8 +283,8 @@ def _find_in_listing(publisher: Publisher, spec: EvaluatorSpec, patience: Patien
         for entry in publisher.listing(spec.app):
             if entry.get("name") != spec.name:
                 continue
-            where = enabled_at(entry)
-            if where is not None:
+            # None: this listing does not show it; the read-back has shown that it is disabled.
+            if entry.get("enabled") is not None and enabled_at(entry) is not None:
                 raise PublishError(f"{publisher.name} lists {spec.name!r} ENABLED; disable it now: {publisher.page}")
             return entry
     raise PublishError(

@@ -106,6 +106,11 @@ def test_pu4_a_fault_is_never_a_receipt(tmp_path: Path, platform: FakePlatform, 
     assert "was not published" in (tmp_path / "how_to_publish.md").read_text()
 
 
+def test_pu4_a_listing_that_does_not_show_the_switch_is_enough(tmp_path: Path) -> None:
+    receipt = _publish(FakePlatform(listing_change={"enabled": None}), tmp_path)
+    assert receipt.to_json()["listed"] is True
+
+
 def test_pu4_a_difference_is_written_down_with_both_values(tmp_path: Path) -> None:
     with pytest.raises(PublishError):
         _publish(FakePlatform(on_put=_stores(eval_name="other")), tmp_path)
