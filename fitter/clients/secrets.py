@@ -29,23 +29,22 @@ _SHAPES = re.compile(
     r"|\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-.]+"
     r"|(?i:\bbearer\s+)[A-Za-z0-9_\-.=/+]{6,}"
 )
+# What a provider's own mask leaves of a key once its beginning is gone.
+_HALF_MASKED = re.compile(r"\[secret\][*.…]+[A-Za-z0-9_\-]{0,12}")
 _HEADER_NAME = re.compile(r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 
 class Redactor:
     """Removes secrets from text. It holds them, so it has no useful repr and is never recorded."""
 
-    __slots__ = ("_fragments", "_secrets")
+    __slots__ = ("_ends", "_secrets")
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         held = {s for s in secrets if len(s) >= _SHORTEST}
         held |= {quote(s, safe="") for s in held}
         self._secrets = tuple(sorted(held, key=len, reverse=True))
         # Providers quote the ends of a key in their errors.
-        ends = {s[:_FRAGMENT] for s in held if len(s) >= 2 * _FRAGMENT} | {
-            s[-_FRAGMENT:] for s in held if len(s) >= 2 * _FRAGMENT
-        }
-        self._fragments = tuple(sorted(ends))
+        self._ends = tuple(s for s in self._secrets if len(s) >= 2 * _FRAGMENT)
 
     def __repr__(self) -> str:
         return "Redactor(...)"
@@ -57,20 +56,34 @@ class Redactor:
                 text = text.replace(secret, MASK)
         return text
 
+    def known(self, text: str) -> str:
+        """Masks the known secrets, and their beginnings and ends from eight characters on."""
+        text = self.exact(text)
+        for secret in self._ends:
+            head, tail = secret[:_FRAGMENT], secret[-_FRAGMENT:]
+            at = -1
+            while (at := text.find(head, at + 1)) >= 0:
+                end = at + _FRAGMENT
+                while end < len(text) and end - at < len(secret) and text[end] == secret[end - at]:
+                    end += 1
+                text = text[:at] + MASK + text[end:]
+            at = -1
+            while (at := text.find(tail, at + 1)) >= 0:
+                end, start = at + _FRAGMENT, at
+                while start > 0 and end - start < len(secret) and text[start - 1] == secret[start - 1 - end]:
+                    start -= 1
+                text = text[:start] + MASK + text[end:]
+                at = start
+        return text
+
     def raw(self, body: bytes) -> bytes:
-        """Masks the known secrets in bytes."""
-        for secret in self._secrets:
-            needle = secret.encode("utf-8", "surrogatepass")
-            if needle in body:
-                body = body.replace(needle, MASK.encode())
-        return body
+        """The same for bytes."""
+        return self.known(body.decode("latin-1")).encode("latin-1") if self._secrets else body
 
     def detail(self, text: str, limit: int = 300) -> str:
-        """A provider's words for people: known secrets, their ends and anything shaped like a key masked, one line."""
+        """A provider's words for people: all of these and anything shaped like a key masked, one line."""
         text = _SHAPES.sub(MASK, self.exact(text[: limit * 20]))
-        for fragment in self._fragments:
-            text = text.replace(fragment, MASK)
-        return one_line(text, limit)
+        return one_line(_HALF_MASKED.sub(MASK, self.known(text)), limit)
 
 
 def read_key(*, key_env: str | None, key_command: str | None, env: Mapping[str, str]) -> str | None:

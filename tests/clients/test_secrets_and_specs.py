@@ -207,3 +207,18 @@ def test_what_cannot_be_opened_says_why_before_any_call(
 
 def test_lexicon_is_registered() -> None:
     assert open_client("lexicon").spec == "lexicon"
+
+
+@given(st.integers(8, len(CANARY) - 1), st.text(max_size=10), st.text(max_size=10))
+def test_sc3_beginnings_and_ends_of_a_key_are_masked_whole(length: int, before: str, after: str) -> None:
+    red = Redactor([CANARY])
+    for part in (CANARY[:length], CANARY[-length:]):
+        masked = red.known(before + part + after)
+        assert part not in masked
+        assert MASK in masked
+        assert red.raw((before + part + after).encode()).count(MASK.encode()) >= 1
+
+
+def test_a_key_of_one_character_repeated_ends_the_search() -> None:
+    assert MASK in Redactor(["a" * 20]).known("a" * 50)
+    assert "xyz" in Redactor([MASK + "abcdefgh" + MASK]).known(MASK * 3 + "xyz")
