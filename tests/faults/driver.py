@@ -116,10 +116,11 @@ def main() -> None:
     if mode == "plain":
         ended(child(workspace, None))
     elif mode == "boundaries":
-        # A resumed child repeats the boundary at which the last one died: pass it, and die at the next.
-        while not ended(child(workspace, 1 if kills else 0)):
+        # A child that died before node X resumes before X: die after X's effects next. One that died after X's effects,
+        # before its checkpoint, also resumes before X: pass X this time, and die before the node that follows.
+        while not ended(child(workspace, 0 if not kills else 1 + (kills + 1) % 2)):
             kills += 1
-            if kills > 500:
+            if kills > 200:
                 raise SystemExit("no end in sight")
     else:
         chance = random.Random(int(sys.argv[3]))
