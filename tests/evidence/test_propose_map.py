@@ -172,6 +172,10 @@ def test_pu2_no_scope_that_reaches_evidence_is_its_own_error() -> None:
         propose(blank)
     with pytest.raises(NoEvidence):
         propose()
+    # Tools alone are no evidence: there is nothing that was asked and nothing that was answered.
+    tools = row(span("root", "workflow"), span("s2", "tool", parent="root", input="x", output="y"), kind="trace")
+    with pytest.raises(NoEvidence):
+        propose(tools)
     with pytest.raises(NoEvidence, match="at session"):
         propose(flat(), scope="session")
 
