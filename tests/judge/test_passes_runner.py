@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fitter.calls import table
 from fitter.calls.journal import Journal
 from fitter.calls.ledger import Budget
 from fitter.clients.base import ModelSettings, Reply
@@ -79,6 +81,22 @@ def test_lo7_a_second_time_nothing_is_called(path: Path) -> None:
     assert client.requests == []
     assert (again.made, again.reused) == (0, first.made)
     assert again.passes == first.passes
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_lo7_a_phase_ends_only_when_its_calls_are_durable(path: Path, ends_well: bool) -> None:
+    def script(said: str, run: int, attempt: int) -> Reply | BaseException:
+        return ok(GOOD) if ends_well or said != "Reply 5" else SettingsError("bad key")
+
+    with Journal(path) as journal:
+        with contextlib.nullcontext() if ends_well else pytest.raises(SettingsError):
+            measure(
+                client=Scripted(script), prompt=PROMPT, items=items_for(PROMPT, 6), runs=1, settings=ModelSettings(),
+                journal=journal, run_id="fit-1", phase="v0",
+            )  # fmt: skip
+        other = sqlite3.connect(path)  # the journal is still open: nothing was written by closing it
+        assert other.execute("SELECT count(*) FROM calls").fetchone() == (6 if ends_well else 5,)
+        other.close()
 
 
 def test_lesson28_each_run_is_a_call_of_its_own(path: Path) -> None:
@@ -421,9 +439,6 @@ def test_the_first_writer_of_a_call_wins_and_everybody_counts_its_answer(path: P
 
 
 def test_a_full_disk_counts_nothing_and_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sqlite3
-
-    from fitter.calls import table
 
     real, calls = table.insert, itertools.count()
 
