@@ -68,6 +68,11 @@ class Decision:
         """The record (KE-5): figures, reason codes, row ids and hashes; no clocks, latencies, random ids or paths."""
         return dict(self.record)
 
+    def comparison(self) -> dict[str, Any]:
+        """The ``paired`` object of ``fitter score --against``: the comparison with its audit and decision, flat."""
+        shown = ("min_delta", "audit", "labels_only", "significance", "decision", "basis", "label", "reasoning")
+        return {**self.record["paired"], **{key: self.record[key] for key in shown}}
+
 
 def decide(
     fixed: Fixed,
@@ -121,15 +126,7 @@ def decide(
     failed = [c for c in (*checks, *checks_v0) if not c.passed]
     reasoning = _reasoning(fixed, paired, min_delta, basis, label, failed, significance, aim if off_target else None)
     labels_only = (flip,) if aim is None else (flip, aim)
-    record: dict[str, Any] = {
-        "schema_version": RECORD_VERSION,
-        "fixed": fixed.to_json(),
-        "policy": policy(fixed),
-        "inputs": {"best": digests[0], "candidate": digests[1], "v0": digests[2]},
-        "best_is_v0": best_is_v0,
-        "bucket_rows": None if bucket_rows is None else sorted(bucket_rows),
-        "allow_outage": allow_outage,
-        "min_delta": min_delta.to_json(),
+    outcome: dict[str, Any] = {
         "paired": paired.to_json(),
         "paired_v0": None if paired_v0 is None else paired_v0.to_json(),
         "audit": {c.name: c.to_json() for c in checks} | {f"v0:{c.name}": c.to_json() for c in checks_v0},
@@ -140,6 +137,16 @@ def decide(
         "label": label,
         "off_target": off_target,
         "reasoning": list(reasoning),
+    }
+    given: dict[str, Any] = {
+        "schema_version": RECORD_VERSION,
+        "fixed": fixed.to_json(),
+        "policy": policy(fixed),
+        "inputs": {"best": digests[0], "candidate": digests[1], "v0": digests[2]},
+        "best_is_v0": best_is_v0,
+        "bucket_rows": None if bucket_rows is None else sorted(bucket_rows),
+        "allow_outage": allow_outage,
+        "min_delta": min_delta.to_json(),
     }
     return Decision(
         kept=kept,
@@ -154,7 +161,7 @@ def decide(
         significance=significance,
         min_delta=min_delta,
         reasoning=reasoning,
-        record=record,
+        record=given | outcome,
     )
 
 

@@ -406,3 +406,22 @@ def test_best_that_equals_v0_is_audited_once() -> None:
     assert found.record["best_is_v0"]
     assert found.audit_v0 == ()
     assert found.paired_v0 is None
+
+
+def test_the_comparison_is_flat_and_has_what_score_against_publishes() -> None:
+    shown = run(AB, answers(AB, {0, 21}), answers(AB, {21})).comparison()
+    assert set(shown) >= {
+        "rows",
+        "gained_ids",
+        "lost_ids",
+        "mcnemar_p",
+        "headline_delta",
+        "min_delta",
+        "audit",
+        "decision",
+        "basis",
+        "label",
+    }
+    assert set(shown["headline_delta"]) >= {"value", "ci95", "p", "improved"}
+    assert set(shown["min_delta"]) >= {"value", "terms"}
+    assert all(set(check) >= {"passed", "figures"} for check in shown["audit"].values())

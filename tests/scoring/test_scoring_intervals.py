@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,8 @@ from statsmodels.stats.proportion import proportion_confint
 from fitter.scoring.intervals import clopper_pearson, mover_mean, upper_bound, wilson, wilson_ends
 from fitter.scoring.plan import rows_for_bound
 from fitter.scoring.values import Interval
+
+DOC = Path(__file__).parents[2] / "docs" / "statistics.md"
 
 PROPORTIONS = st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -100,6 +104,10 @@ def test_me3_mover_covers_where_the_percentile_bootstrap_does_not(
             f"MOVER mean {mover.mean():.3f} worst {mover.min():.3f}; "
             f"percentile bootstrap mean {boot.mean():.3f} worst {boot.min():.3f}"
         )
+    quoted = (
+        f"| {sizes[0]} / {sizes[1]} | {mover.mean():.3f} ({mover.min():.3f}) | {boot.mean():.3f} ({boot.min():.3f}) |"
+    )
+    assert quoted in DOC.read_text(encoding="utf-8")
     assert 0.94 <= mover.mean() <= 0.97
     assert mover.min() >= 0.88
     assert boot.mean() < 0.91  # why balanced accuracy does not use the bootstrap
@@ -111,3 +119,10 @@ def test_excludes_is_strict_and_a_null_interval_excludes_nothing() -> None:
     assert Interval(low=0.01, high=0.5, method="x", n=1).excludes(0.0)
     assert Interval(low=-0.5, high=-0.01, method="x", n=1).excludes(0.0)
     assert not Interval(low=None, high=None, method="x", n=1).excludes(0.0)
+
+
+def test_the_documentations_example_runs() -> None:
+    block = DOC.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    names: dict[str, object] = {}
+    exec(compile(block, str(DOC), "exec"), names)
+    assert "decision" in names
