@@ -58,3 +58,7 @@ class LabelChecker(Protocol):
     def contradicts(self, label: str, reason: str, *, labels: Sequence[str], call: int) -> bool:
         """One of three calls (``call`` is 0, 1 or 2); True when the reasoning argues for another of ``labels``."""
         ...
+
+
+class NoAdvice(Exception):
+    """A strategy has no usable answer: the iteration cannot be measured and is ``no_change`` with this cause (LO-6)."""

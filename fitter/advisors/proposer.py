@@ -1,0 +1,120 @@
+"""The proposer: best's criteria and one bucket of errors in, ONE focused change out (LO-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fitter.advisors.describer import _inside
+from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, prompt_text, sentence
+from fitter.advisors.drafter import answers_text
+from fitter.records import Change, Criterion, ProposalBrief
+
+MOST_ERRORS = 10
+_ACTIONS = ("add", "replace", "move", "drop", "set_otherwise", "add_evidence", "drop_evidence", "none")
+_KEYS = ("why", "action", "target_id", "label", "text", "otherwise", "field_name", "field_path")
+
+_TASK = prompt_text("proposer")
+
+
+@dataclass(frozen=True)
+class ModelProposer:
+    """A Proposer on a desk."""
+
+    desk: Desk
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What identifies it."""
+        return self.desk.identity
+
+    def propose(self, brief: ProposalBrief) -> Change | None:
+        """One change, or None when the model sees nothing left to try.
+
+        Raises:
+            NoAdvice: no usable answer.
+        """
+        words, allowed = answers_text(brief.label)
+        task = _TASK.format(
+            goal=brief.goal,
+            costly="both the same" if brief.costly == "same" else f"missing `{brief.costly}`",
+            answers=words,
+        )
+        if brief.rejected is not None:
+            task += f"\n\nYour proposal for this iteration was refused: {brief.rejected}. Propose another one."
+        criteria = [f"{c.id} [{c.label}] {c.text}" for c in brief.draft.criteria]
+        criteria.append(f"otherwise: {brief.draft.otherwise}")
+        buckets = [
+            f"{'>>' if b.name == brief.target.name else '  '} {b.name} ({len(b.rows)} errors): {b.description}"
+            for b in brief.buckets
+        ]
+        attempts = [f"{a.iteration}. {a.change} | aimed at {a.bucket} | {a.outcome}, {a.basis}" for a in brief.attempts]
+        parts = [
+            ("criteria in use", "\n".join(criteria)),
+            ("evidence in use", "\n".join(f"{name}: {path}" for name, path in brief.map_fields.items())),
+            ("kinds of error, largest first; the target is marked >>", "\n".join(buckets)),
+            ("domain notes", brief.notes or "(none)"),
+            ("tried before", "\n".join(attempts) or "(nothing)"),
+        ]
+        for n, error in enumerate(brief.errors[:MOST_ERRORS], 1):
+            reasons = " / ".join(error.human_reasons) or "(none given)"
+            parts.append(
+                (
+                    f"error {n}: reviewer {error.human}, judge {error.judge}",
+                    f"{cut(_inside(error.evidence), 3000)}\nReviewer's reasoning: {cut(reasons, 1000)}\n"
+                    f"Judge's reasoning: {cut(error.judge_reasoning, 1000)}",
+                )
+            )
+        return self.desk.ask(
+            role="proposer",
+            phase="propose",
+            task=task,
+            parts=parts,
+            schema=_schema(),
+            read=lambda value: _read(value, brief, allowed),
+        )
+
+
+def _schema() -> dict[str, Any]:
+    text = {"type": ["string", "null"]}
+    names = dict.fromkeys(_KEYS[2:], text)
+    return obj({"why": {"type": "string"}, "action": {"type": "string", "enum": list(_ACTIONS)}, **names})
+
+
+def _read(value: Mapping[str, Any], brief: ProposalBrief, allowed: list[str]) -> Change | None:
+    exactly(value, _KEYS)
+    action, why = value["action"], sentence(value["why"], "why")
+    if action not in _ACTIONS:
+        raise Unfit(f"action is none of {list(_ACTIONS)}")
+    if action == "none":
+        return None
+    base: dict[str, Any] = {"bucket": brief.target.name, "why": why}
+    if action in ("replace", "move", "drop"):
+        by_id = {c.id: c for c in brief.draft.criteria}
+        if value["target_id"] not in by_id:
+            raise Unfit(f"target_id is none of {sorted(by_id)}")
+        old = by_id[value["target_id"]]
+        if action == "drop":
+            return Change(action="drop", target_id=old.id, **base)
+        if action == "replace":
+            new = Criterion(id=old.id, label=old.label, text=sentence(value["text"], "text"))
+            return Change(action="replace", target_id=old.id, criterion=new, **base)
+        moved = Criterion(id=old.id, label=_label(value["label"], allowed), text=old.text)
+        return Change(action="move", target_id=old.id, criterion=moved, **base)
+    if action == "add":
+        added = Criterion(id="new", label=_label(value["label"], allowed), text=sentence(value["text"], "text"))
+        return Change(action="add", criterion=added, **base)
+    if action == "set_otherwise":
+        return Change(action="set_otherwise", otherwise=sentence(value["otherwise"], "otherwise", 200), **base)
+    name = sentence(value["field_name"], "field_name", 40)
+    if action == "drop_evidence":
+        return Change(action="change_map", map_change={"drop": name}, **base)
+    field = {"name": name, "path": sentence(value["field_path"], "field_path", 500), "why": why}
+    return Change(action="change_map", map_change={"add": field}, **base)
+
+
+def _label(value: Any, allowed: list[str]) -> str:
+    if value not in allowed:
+        raise Unfit(f"label is none of {allowed}")
+    return str(value)
