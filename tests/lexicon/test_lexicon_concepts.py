@@ -123,6 +123,9 @@ def test_the_longest_alias_wins_and_a_bullet_maps_to_one_concept() -> None:
     mention = LEXICON.read_bullet("The reply gives medical advice")
     assert mention is not None
     assert mention.concept == "professional_advice", "not the shorter alias, advice"
+    mention = LEXICON.read_bullet("Explains the terms and conditions")
+    assert mention is not None
+    assert mention.concept == "policy", "three words win over one that stands earlier"
     assert LEXICON.read_bullet("The reply is purple") is None
     # Whole words: "policyholder" is not "policy".
     assert LEXICON.read_bullet("Speaks to the policyholder") is None

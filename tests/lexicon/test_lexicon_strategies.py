@@ -305,7 +305,9 @@ def test_lo3_nothing_left_is_none() -> None:
 
 def test_lo3_a_quality_most_replies_have_does_not_beat_a_telling_one() -> None:
     """Seen in the making: with only errors to look at, "is about you" and "no emoji" would mend every bucket."""
-    errors = [error(f"r{n}", f"You get our premium deal {n}, which you like.") for n in range(4)]
+    filler = " ".join(f"Word w{n} of your own." for n in range(6))
+    errors = [error(f"r{n}", f"You get our premium deal, which you like. {filler}") for n in range(3)]
+    errors.append(error("r3", f"You have what you have. {filler}"))
     change = LexiconProposer().propose(ask(draft_of(("bad", "The reply hedges.")), errors))
     assert change is not None
     assert change.criterion is not None
