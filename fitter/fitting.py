@@ -23,6 +23,7 @@ from fitter.labels import LabelSchema
 from fitter.loop.deps import Deps, Progress, Quiet, Team
 from fitter.publishing.publisher import Publisher
 from fitter.queues.source import LabelSource, RawQueue
+from fitter.records import VerdictContract
 from fitter.runstore import RunStore
 from fitter.settings import FitSettings, missing_error
 from fitter.textsafe import safe_name
@@ -259,6 +260,8 @@ class Fitting:
             workspace=self.workspace,
             open_source=self._open_source,
             open_team=self._open_team,
+            settle=self._settle,
+            adopt=adopt,
             open_target=open_target,
             open_publisher=open_publisher,
             check_label=check_label,
@@ -278,10 +281,15 @@ class Fitting:
             self._sources[key] = _Once(open_source(settings.queue, options))
         return self._sources[key]
 
-    def _open_team(self, settings: FitSettings) -> Team:
-        key = f"{settings.judge}|{settings.proposer}"
+    def _settle(self, team: Team, contract: VerdictContract, run_id: str) -> Mapping[str, Any]:
+        from fitter.teams import settle_team
+
+        return settle_team(team, contract, self.workspace.journal, run_id)
+
+    def _open_team(self, settings: FitSettings, run_id: str) -> Team:
+        key = f"{run_id}|{settings.judge}|{settings.proposer}"
         if key not in self._teams:
-            self._teams[key] = open_team(settings)
+            self._teams[key] = open_team(settings, self.workspace, run_id)
         return self._teams[key]
 
 
@@ -314,27 +322,22 @@ def check_label(settings: FitSettings, label: LabelSchema) -> None:
         check(label)
 
 
-def open_team(settings: FitSettings) -> Team:
-    """Judge, drafter, describer, proposer and label checker of a fit.
+def open_team(settings: FitSettings, workspace: Workspace, run_id: str) -> Team:
+    """Judge, drafter, describer, proposer and label checker of a fit; makes no call.
 
     Raises:
         SettingsError: a spec that cannot be served.
     """
-    from fitter.clients.base import ModelSettings
+    from fitter.teams import open_team as opened
 
-    for flag, spec in (("--judge", settings.judge), ("--proposer", settings.proposer or settings.judge)):
-        if spec != "lexicon":
-            raise SettingsError(f"{flag} {spec!r} is not a model fitter can call", hint="known: lexicon")
-    from fitter.lexicon import LexiconChecker, LexiconClient, LexiconDescriber, LexiconDrafter, LexiconProposer
+    return opened(settings, workspace.journal, run_id)
 
-    return Team(
-        judge=LexiconClient(),
-        drafter=LexiconDrafter(),
-        describer=LexiconDescriber(),
-        proposer=LexiconProposer(),
-        checker=LexiconChecker(),
-        model_settings=ModelSettings(),
-    )
+
+def adopt(team: Team, record: Mapping[str, Any]) -> None:
+    """Gives a team the instruments that an earlier process settled."""
+    from fitter.teams import adopt_instruments
+
+    adopt_instruments(team, record)
 
 
 def _no_tracing() -> None:

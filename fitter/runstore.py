@@ -24,7 +24,9 @@ from fitter.workspace import Workspace, write_atomic, write_once
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
 # Not part of the manifest: clocks, the manifest itself, the checkpoint and locks.
-_LOOSE = frozenset({"events.jsonl", MANIFEST, "given.json", "state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "run.lock"})
+_LOOSE = frozenset(
+    {"events.jsonl", MANIFEST, "given.json", "state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "run.lock"}
+)
 
 
 class RunStore:

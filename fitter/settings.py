@@ -62,6 +62,8 @@ class FitSettings(BaseModel):
         exposed_holdout: use a holdout that an earlier fit has opened, and say so on every figure.
         concurrency: model calls in flight.
         budget_calls: most model calls of the fit, None for no limit.
+        judge_options, proposer_options: options of the models (docs/models.md), tables of fit.toml; the judge's hold
+            for the proposer where both are one model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -96,6 +98,8 @@ class FitSettings(BaseModel):
     exposed_holdout: bool = False
     concurrency: int = Field(default=8, ge=1, le=256)
     budget_calls: int | None = Field(default=None, ge=1)
+    judge_options: Mapping[str, Any] = {}
+    proposer_options: Mapping[str, Any] = {}
 
     @field_validator("runs")
     @classmethod

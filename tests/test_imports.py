@@ -22,9 +22,9 @@ LEVELS: tuple[frozenset[str], ...] = (
     frozenset({"scoring", "workspace", "practice", "PROTOCOLS"}),
     frozenset({"settings", "runstore"}),
     frozenset({"calls"}),
-    frozenset({"judge", "evidence", "queues", "clients", "lexicon", "grouping", "splitting", "holdout"}),
+    frozenset({"judge", "evidence", "queues", "clients", "lexicon", "advisors", "grouping", "splitting", "holdout"}),
     frozenset({"loop", "report", "publishing"}),
-    frozenset({"fitting", "overview"}),
+    frozenset({"fitting", "teams", "overview"}),
     frozenset({"cli"}),
 )
 PROTOCOLS = frozenset(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from fitter.evidence.targets.base import Target
 from fitter.loop.strategies import Describer, Drafter, LabelChecker, Proposer
 from fitter.publishing.publisher import Publisher
 from fitter.queues.source import LabelSource
+from fitter.records import VerdictContract
 from fitter.settings import FitSettings
 from fitter.workspace import Workspace
 
@@ -39,7 +40,14 @@ class Quiet:
 
 @dataclass(frozen=True, kw_only=True)
 class Team:
-    """The strategies of one fit, opened once its settings are resolved."""
+    """The strategies of one fit, opened once its settings are resolved.
+
+    Attributes:
+        judge: the model that judges.
+        drafter, describer, proposer, checker: who reads text in the fit; they may run on another model.
+        model_settings: the judge's settings.
+        clients: what the probe settles: ``judge``, and ``advisors`` where that is another client.
+    """
 
     judge: ModelClient
     drafter: Drafter
@@ -47,6 +55,7 @@ class Team:
     proposer: Proposer
     checker: LabelChecker
     model_settings: ModelSettings
+    clients: Mapping[str, ModelClient] = field(default_factory=dict)
 
 
 def _hold_nothing(seal: str, holder: str) -> None:
@@ -60,7 +69,9 @@ class Deps:
     Attributes:
         workspace: where artefacts lie.
         open_source: settings → label source.
-        open_team: settings → judge and strategies; raises SettingsError for a spec that cannot be served.
+        open_team: (settings, run id) → judge and strategies; SettingsError for a spec that cannot be served.
+        settle: settles a team's instruments with a probe (OUT-2) and returns the record of it.
+        adopt: gives a team the instruments of such a record, on resume.
         open_target, open_publisher: by platform name.
         check_label: raises SettingsError when a model cannot serve a label kind.
         progress: reporter.
@@ -71,7 +82,9 @@ class Deps:
 
     workspace: Workspace
     open_source: Callable[[FitSettings], LabelSource]
-    open_team: Callable[[FitSettings], Team]
+    open_team: Callable[[FitSettings, str], Team]
+    settle: Callable[[Team, VerdictContract, str], Mapping[str, Any]]
+    adopt: Callable[[Team, Mapping[str, Any]], None]
     open_target: Callable[[str], Target]
     open_publisher: Callable[[str, Workspace], Publisher]
     check_label: Callable[[FitSettings, Any], None]

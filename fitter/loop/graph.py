@@ -1,6 +1,6 @@
 """The fit as a graph: nodes and edges, nothing else (docs/loop.md has the picture).
 
-ask → intake → snapshot → seal → map → isolation → draft → score → degenerate → baseline
+ask → intake → snapshot → seal → map → isolation → probe → draft → score → degenerate → baseline
 seal → report where GT-7 failed; map → report where no scope reaches the evidence
 degenerate → draft, once, where the first draft is
 baseline → [census → propose → guard → score_candidate → decide]* → holdout → injection → report → publish → verify
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Node = Callable[[State], dict[str, Any]]
 
 NODES = (
-    "ask", "intake", "snapshot", "seal", "map", "isolation", "draft", "score", "degenerate", "baseline", "census",
-    "propose", "guard", "score_candidate", "decide", "holdout", "injection", "report", "publish",
+    "ask", "intake", "snapshot", "seal", "map", "isolation", "probe", "draft", "score", "degenerate", "baseline",
+    "census", "propose", "guard", "score_candidate", "decide", "holdout", "injection", "report", "publish",
     "verify",
 )  # fmt: skip
 
@@ -44,6 +44,7 @@ def build(deps: Deps, checkpointer: Any) -> Any:
         "seal": prepare.seal,
         "map": drafting.evidence_map,
         "isolation": drafting.isolation,
+        "probe": drafting.probe,
         "draft": drafting.draft,
         "score": iterate.score,
         "degenerate": iterate.degenerate,
@@ -69,7 +70,8 @@ def build(deps: Deps, checkpointer: Any) -> Any:
     graph.add_edge("snapshot", "seal")
     graph.add_conditional_edges("seal", lambda s: "report" if s.get("gate") else "map", ["report", "map"])
     graph.add_conditional_edges("map", lambda s: "report" if s.get("ending") else "isolation", ["report", "isolation"])
-    graph.add_edge("isolation", "draft")
+    graph.add_edge("isolation", "probe")
+    graph.add_edge("probe", "draft")
     graph.add_edge("draft", "score")
     graph.add_edge("score", "degenerate")
     graph.add_conditional_edges(

@@ -161,6 +161,11 @@ def _check_text(text: str, where: str, corpus: Corpus) -> list[Violation]:
     return found
 
 
+def copies(text: str, corpus: Corpus) -> bool:
+    """True when a text copies a run of a train row or a reviewer's reasoning, or names a row."""
+    return corpus.has_word_run(text) or corpus.has_char_run(text) or _row_id_in(text, corpus.row_ids)
+
+
 def check_draft(draft: Draft, corpus: Corpus) -> list[Violation]:
     """Checks a whole draft: v0 and the redraft."""
     found = _check_text(draft.task, "task", corpus)

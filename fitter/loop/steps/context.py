@@ -11,7 +11,7 @@ from fitter.evidence.map import EvidenceMap
 from fitter.evidence.targets.base import Target
 from fitter.judge.prompt import JudgePrompt
 from fitter.labels import LabelSchema, text
-from fitter.loop.deps import Deps
+from fitter.loop.deps import Deps, Team
 from fitter.loop.guard import Corpus
 from fitter.loop.state import State
 from fitter.queues.snapshot import load_rows
@@ -89,6 +89,14 @@ class Fit:
     def target(self) -> Target:
         """The platform whose template decides what the judge sees."""
         return self.deps.open_target(self.settings.publish_to or "local")
+
+    @cached_property
+    def team(self) -> Team:
+        """Judge and strategies, with the instruments that the probe settled."""
+        team = self.deps.open_team(self.settings, self.store.run_id)
+        if self.store.has("instrument.json"):
+            self.deps.adopt(team, self.store.read("instrument.json"))
+        return team
 
     @property
     def scope(self) -> Scope:

@@ -95,6 +95,17 @@ def isolation(deps: Deps, state: State) -> dict[str, Any]:
     return {}
 
 
+def probe(deps: Deps, state: State) -> dict[str, Any]:
+    """Settles the instruments once, before v0, and records what they are (OUT-2)."""
+    fit = Fit.of(deps, state)
+    if not fit.store.has("instrument.json"):
+        team = fit.team
+        if team.clients:
+            deps.progress.phase(f"probe of {team.judge.spec}")
+        fit.store.write("instrument.json", deps.settle(team, fit.target.contract(fit.label), fit.store.run_id))
+    return {}
+
+
 def _any_answer(fit: Fit) -> str:
     if fit.label.kind == "numeric":
         return text(min(float(r.label) for r in fit.train))  # type: ignore[arg-type]
@@ -162,7 +173,7 @@ def _without_fence(rendered: str, nonce: str) -> str:
 def _drafted(fit: Fit, found: EvidenceMap, failure: str | None) -> tuple[Draft, list[dict[str, str]]]:
     """A draft that passes the guards: asked for again once, then pruned criterion by criterion."""
     corpus = train_corpus(fit, found)
-    drafter = fit.deps.open_team(fit.settings).drafter
+    drafter = fit.team.drafter
     made = drafter.draft(brief_of(fit, failure))
     violations = check_draft(made, corpus)
     refused = _recorded(violations)

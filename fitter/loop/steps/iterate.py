@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from fitter.errors import UserError
@@ -12,15 +12,15 @@ from fitter.labels import text
 from fitter.loop.census import check_buckets, error_rows, target_bucket
 from fitter.loop.decide import decide as keep_rule
 from fitter.loop.deps import Deps
-from fitter.loop.guard import check_criterion
+from fitter.loop.guard import check_criterion, copies
 from fitter.loop.propose import BadChange, apply, describe
 from fitter.loop.state import State
 from fitter.loop.steps.context import Fit, Version, number
 from fitter.loop.steps.drafting import train_corpus, write_version
 from fitter.loop.steps.measuring import card_input, measure_version, same_for_all, standing, texts_of
 from fitter.loop.stop import stop_reason
-from fitter.loop.strategies import LabelChecker
-from fitter.records import Bucket, Change, Criterion, ErrorRow, ProposalBrief
+from fitter.loop.strategies import LabelChecker, NoAdvice
+from fitter.records import Bucket, Change, Criterion, ErrorRow, Pass, ProposalBrief
 from fitter.scoring.card import card_of
 from fitter.scoring.paired import MinDelta, min_delta
 from fitter.workspace import write_once
@@ -74,7 +74,7 @@ def census(deps: Deps, state: State) -> dict[str, Any]:
     best = fit.version(state["best"])
     given = card_input(fit, number(best.number), fit.train, fit.groups)
     votes = standing(card_of(fit.fixed, given))
-    errors = error_rows(fit.train, votes, given.passes, texts_of(fit, best))
+    errors = error_rows(fit.train, votes, passes_of(fit, best), texts_of(fit, best))
     ceiling = _contradicted(fit, errors)
     stop = stop_reason(
         iteration=state["iteration"],
@@ -95,7 +95,10 @@ def census(deps: Deps, state: State) -> dict[str, Any]:
     if not errors:
         return {"iteration": at, "candidate": None, "no_change": "no standing vote differs from its label"}
     deps.progress.phase(f"iteration {at}: {len(errors)} errors")
-    buckets = check_buckets(deps.open_team(fit.settings).describer.describe(errors), errors)
+    try:
+        buckets = _recordable(fit, best, check_buckets(fit.team.describer.describe(errors), errors))
+    except NoAdvice as fault:
+        return {"iteration": at, "candidate": None, "no_change": str(fault)}
     target = target_bucket(buckets, fit.attempts())
     fit.store.write(
         f"census/{number(at)}.json", {"iteration": at, "best": best.number, "buckets": [asdict(b) for b in buckets],
@@ -104,12 +107,17 @@ def census(deps: Deps, state: State) -> dict[str, Any]:
     return {"iteration": at, "candidate": None, "no_change": None}
 
 
+def passes_of(fit: Fit, version: Version) -> list[Pass]:
+    """A version's retained passes with the judge's words."""
+    return fit.store.read_passes(number(version.number), fit.label.kind)
+
+
 def _contradicted(fit: Fit, errors: list[ErrorRow]) -> list[str]:
     """Error rows whose own reasoning argues for another label, unanimously in three calls.
 
     Ends at the first that does not: the label ceiling needs all of them, so one sound reason settles it.
     """
-    checker = fit.deps.open_team(fit.settings).checker
+    checker = fit.team.checker
     found = []
     for error in errors:
         reason = "\n".join(error.human_reasons)
@@ -121,7 +129,10 @@ def _contradicted(fit: Fit, errors: list[ErrorRow]) -> list[str]:
 
 def _unanimous(checker: LabelChecker, fit: Fit, label: str, reason: str) -> bool:
     names = [text(c) for c in fit.label.classes]
-    return all(checker.contradicts(label, reason, labels=names, call=call) for call in range(3))
+    try:
+        return all(checker.contradicts(label, reason, labels=names, call=call) for call in range(3))
+    except NoAdvice:
+        return False  # undecided is not contradicted
 
 
 def _brief(fit: Fit, state: State, rejected: str | None) -> ProposalBrief:
@@ -131,7 +142,7 @@ def _brief(fit: Fit, state: State, rejected: str | None) -> ProposalBrief:
     target = next(b for b in buckets if b.name == record["target"])
     given = card_input(fit, number(best.number), fit.train, fit.groups)
     votes = standing(card_of(fit.fixed, given))
-    errors = error_rows(fit.train, votes, given.passes, texts_of(fit, best))
+    errors = error_rows(fit.train, votes, passes_of(fit, best), texts_of(fit, best))
     return ProposalBrief(
         draft=best.prompt.draft,
         label=fit.label,
@@ -147,15 +158,43 @@ def _brief(fit: Fit, state: State, rejected: str | None) -> ProposalBrief:
     )
 
 
+def _recordable(fit: Fit, best: Version, buckets: list[Bucket]) -> list[Bucket]:
+    """Buckets whose names and descriptions may stand in tracked files: what copies a row's text is withheld (SC-4)."""
+    corpus = train_corpus(fit, best.evidence)
+    made = []
+    for n, bucket in enumerate(buckets, 1):
+        name, description = bucket.name, bucket.description
+        if copies(name, corpus):
+            name = f"{bucket.direction}: bucket {n}"
+        if copies(description, corpus):
+            description = "(withheld: it copied text of a row)"
+        made.append(replace(bucket, name=name, description=description))
+    return made
+
+
+def _proposal(fit: Fit, state: State, refusal: str | None) -> dict[str, Any]:
+    """One proposal as a record; None with its cause where the proposer gives none (LO-6)."""
+    brief = _brief(fit, state, refusal)
+    try:
+        change = fit.team.proposer.propose(brief)
+    except NoAdvice as fault:
+        return {"change": None, "cause": str(fault)}
+    if change is None:
+        return {"change": None, "cause": None}
+    if copies(change.why, train_corpus(fit, fit.version(state["best"]).evidence)):
+        change = replace(change, why="(withheld: it copied text of a row)")
+    return {"change": change_to_json(change), "cause": None}
+
+
 def propose(deps: Deps, state: State) -> dict[str, Any]:
     """Asks for ONE focused change aimed at the target bucket."""
     fit = Fit.of(deps, state)
     name = f"proposals/{number(state['iteration'])}-1.json"
     if not fit.store.has(name):
-        change = deps.open_team(fit.settings).proposer.propose(_brief(fit, state, None))
-        fit.store.write(name, {"change": None if change is None else change_to_json(change)})
-    if fit.store.read(name)["change"] is None:
-        return {"no_change": "the proposer has nothing left to try on this bucket"}
+        fit.store.write(name, _proposal(fit, state, None))
+    record = fit.store.read(name)
+    if record["change"] is None:
+        return {"no_change": record["cause"] or "the proposer has nothing left to try on this bucket"}
     return {}
 
 
@@ -168,8 +207,7 @@ def guard(deps: Deps, state: State) -> dict[str, Any]:
     for turn in (1, 2):
         name = f"proposals/{iteration}-{turn}.json"
         if not fit.store.has(name):
-            change = deps.open_team(fit.settings).proposer.propose(_brief(fit, state, refusal))
-            fit.store.write(name, {"change": None if change is None else change_to_json(change), "after": refusal})
+            fit.store.write(name, {**_proposal(fit, state, refusal), "after": refusal})
         record = fit.store.read(name)["change"]
         if record is None:
             break

@@ -11,6 +11,7 @@ from fitter.errors import RunError
 from fitter.evidence.render import Rendered, render
 from fitter.jsonio import sha256
 from fitter.judge.passes import Item, PassResult, measure
+from fitter.loop.deps import Team
 from fitter.loop.steps.context import Fit, Version
 from fitter.records import Pass, Row, RowReason
 from fitter.scoring.card import Card, card_of
@@ -104,7 +105,7 @@ def excluded_of(fit: Fit, name: str) -> dict[str, RowReason]:
 def run(fit: Fit, version: Version, items: Sequence[Item], *, phase: str, runs: int | None = None) -> PassResult:
     """One phase of judge calls, journaled, within the budget."""
     deps, settings = fit.deps, fit.settings
-    team = deps.open_team(settings)
+    team = fit.team
     deps.progress.phase(f"{phase}: {len(items)} rows x {runs or settings.runs} passes with {team.judge.spec}")
     with Journal(deps.workspace.journal) as journal:
         budget = None
@@ -121,6 +122,7 @@ def run(fit: Fit, version: Version, items: Sequence[Item], *, phase: str, runs: 
             phase=phase,
             concurrency=settings.concurrency,
             budget=budget,
+            accepted_models=accepted_models(team),
             on_progress=deps.progress.passes,
         )
     fit.store.event("phase", phase=phase, made=result.made, reused=result.reused)
@@ -131,6 +133,15 @@ def run(fit: Fit, version: Version, items: Sequence[Item], *, phase: str, runs: 
             hint="pin the model's dated name, then start a new fit",
         )
     return result
+
+
+def accepted_models(team: Team) -> tuple[str, ...]:
+    """Model names that may answer for the asked one: those the user accepted, and the one seen in the probe."""
+    names = list(team.judge.identity.get("accepted_models", ()))
+    instrument = team.judge.identity.get("instrument")
+    if isinstance(instrument, Mapping) and isinstance(instrument.get("model_returned"), str):
+        names.append(instrument["model_returned"])
+    return tuple(dict.fromkeys(names))
 
 
 def card_input(fit: Fit, name: str, rows: Sequence[Row], groups: Mapping[str, str] | None) -> CardInput:

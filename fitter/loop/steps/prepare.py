@@ -202,7 +202,7 @@ def snapshot(deps: Deps, state: State) -> dict[str, Any]:
         return {}
     staged = read_staged(fit)
     rows = [row_from_json(row) for row in staged["rows"]]
-    team = deps.open_team(settings) if state.get("gate") is None else None
+    team = deps.open_team(settings, fit.store.run_id) if state.get("gate") is None else None
     fixed: dict[str, Any] = {
         "label": staged["label"],
         "snapshot": snapshot_hash(rows),
