@@ -12,14 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from fitter.errors import PublishError, RunError, SettingsError
+from fitter.evidence.targets.datadog import RENDERER_DIFFERENCES
 from fitter.publishing.datadog_models import Hosted, choose, judge_of
+from fitter.publishing.datadog_reach import reach, shown_filter
 from fitter.publishing.datadog_surface import TRAFFIC_DAYS, McpSurface, RestSurface, Surface, variables
-from fitter.publishing.datadog_wire import comparable, document, is_disabled, ladder, owner, refuse_lossy
+from fitter.publishing.datadog_wire import comparable, document, is_disabled, ladder, owner, refuse_lossy, unwrap
+from fitter.publishing.fidelity import DeployedEvaluator
 from fitter.publishing.publisher import EvaluatorSpec, Publisher
 from fitter.queues.datadog_http import PUBLISH, DatadogHTTP, Refused, Retry
 from fitter.queues.datadog_mcp import FAIR_USE, McpTools
 from fitter.queues.datadog_site import Access, access_from
 from fitter.queues.datadog_tools import PUBLISH_TOOLS
+from fitter.records import Row
 from fitter.textsafe import is_blank, one_line
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,100}")
@@ -204,6 +208,32 @@ class DatadogPublisher:
         return (
             f"the app {one_line(app)!r} emitted no spans in the last {TRAFFIC_DAYS} days: an enabled evaluator would "
             "have nothing to score (experiments do not fire online evaluators)"
+        )
+
+    def deployed(self, spec: EvaluatorSpec, config: Mapping[str, Any], rows: Sequence[Row]) -> DeployedEvaluator:
+        """What the platform will do with it, for the fidelity gap (PU-5); asks for traffic, nothing else.
+
+        Args:
+            spec: what was published.
+            config: the document as sent or read back.
+            rows: the labelled rows that the judge was measured on.
+        """
+        found = reach(config, rows)
+        kept = config.get("llm_judge_config")
+        bare = unwrap(kept.get("output_schema")) if isinstance(kept, Mapping) else None
+        taken = bare.get("properties", {}) if isinstance(bare, Mapping) else {}
+        provider = config.get("llm_provider")
+        model = provider.get("model_name") if isinstance(provider, Mapping) else ""
+        return DeployedEvaluator(
+            publisher=self.name,
+            scope=spec.scope,
+            rehearsal=False,
+            judge=f"{spec.judge.partition(':')[0]}:{model}",
+            renderer_differences=RENDERER_DIFFERENCES,
+            refused_output_fields=tuple(sorted(set(spec.contract.schema["properties"]) - set(taken))),
+            filter=shown_filter(config),
+            hidden_rows=None if found.unknown else len(found.hidden),
+            traffic=self._surface.has_traffic(spec.app),
         )
 
     def variables_in_use(self, app: str) -> Mapping[str, int]:

@@ -30,13 +30,11 @@ _REASONING: Final[Mapping[str, Any]] = {
     "type": "string",
     "description": "What in the content decides the answer; comes first. Close it with: Confidence: NN%",
 }
-# What a report must say about this target whatever the evidence (PU-5).
-STANDING_GAPS: Final = (
-    "Datadog's output schema takes no confidence field; confidence is asked for inside the reasoning and is not parsed",
-    "only the user message is rendered; the system message is static",
-    "a field longer than 250 KB is cut by the platform; here 250,000 bytes of UTF-8 are assumed",
-    "objects are shown as compact JSON; the platform's key order is not documented, keys are sorted here",
-    "the deployed evaluator makes one call, with no vote and no retry",
+# Where the platform's renderer is not documented to the byte, and what is assumed here (PU-5).
+RENDERER_DIFFERENCES: Final = (
+    "Objects are shown as compact JSON with sorted keys; the platform's key order is not documented",
+    "Numbers and booleans are shown as their JSON text; the platform does not document how it shows them",
+    "A field is cut at 250,000 bytes of UTF-8; the platform says 250 KB without saying of what",
 )
 
 
