@@ -16,7 +16,16 @@ from fitter.evidence.targets.datadog import RENDERER_DIFFERENCES
 from fitter.publishing.datadog_models import Hosted, choose, judge_of
 from fitter.publishing.datadog_reach import reach, shown_filter
 from fitter.publishing.datadog_surface import TRAFFIC_DAYS, McpSurface, RestSurface, Surface, variables
-from fitter.publishing.datadog_wire import comparable, document, is_disabled, ladder, owner, refuse_lossy, unwrap
+from fitter.publishing.datadog_wire import (
+    READ_ONLY,
+    comparable,
+    document,
+    is_disabled,
+    ladder,
+    owner,
+    refuse_lossy,
+    unwrap,
+)
 from fitter.publishing.fidelity import DeployedEvaluator
 from fitter.publishing.publisher import EvaluatorSpec, Publisher
 from fitter.queues.datadog_http import PUBLISH, DatadogHTTP, Refused, Retry
@@ -164,8 +173,9 @@ class DatadogPublisher:
         )
 
     def get(self, name: str) -> Mapping[str, Any] | None:
-        """See Publisher: nested attributes."""
-        return self._surface.get(_named(name))
+        """See Publisher: nested attributes without the server's own (a receipt holds no clock and no mail address)."""
+        found = self._surface.get(_named(name))
+        return None if found is None else {k: v for k, v in found.items() if k not in READ_ONLY}
 
     def put(self, name: str, config: Mapping[str, Any]) -> None:
         """See Publisher: reads again, then writes; tries another form where the platform calls the schema invalid.

@@ -441,6 +441,16 @@ def test_lo7_a_second_publication_writes_nothing_and_leaves_the_same_receipt(
     assert {f.name: f.read_bytes() for f in tmp_path.iterdir()} == files
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sc4_the_tracked_receipt_holds_no_person_and_no_clock(org: StandIn, backend: str, tmp_path: Path) -> None:
+    publish(org, backend, tmp_path)
+    for file in tmp_path.iterdir():
+        text = file.read_text()
+        assert "someone@example.test" not in text
+        assert "created_at" not in text
+        assert "updated_at" not in text
+
+
 @pytest.mark.parametrize(
     ("values", "backend", "kind", "words"),
     [

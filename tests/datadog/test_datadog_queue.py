@@ -12,6 +12,7 @@ from fitter.queues.datadog_http import PUBLISH, QUEUE_READS, DatadogHTTP, Retry
 from fitter.queues.datadog_mcp import McpTools
 from fitter.queues.datadog_site import SITES, access_from, site_named
 from fitter.queues.datadog_tools import DENIED_TOOLS, FACADE_READS, PUBLISH_TOOLS, READ_TOOLS
+from fitter.queues.intake import intake
 from fitter.queues.source import TextSchema
 from tests.datadog.worlds import BOOL, FAST, SCHEMAS, nightly, note, read, row, talk
 from tests.servers.datadog import StandIn
@@ -319,6 +320,21 @@ def test_circular_spans_and_hostile_text(stand_in: StandIn) -> None:
     assert content is not None
     assert content["traces"][0]["spans"][0]["meta"]["input"]["value"] == "nul \ufffd and {{span_input}} <<<x"
     assert held.counts["nul_replaced"] > 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gt9_intake_accounts_for_every_row(stand_in: StandIn, backend: str) -> None:
+    nightly(stand_in)
+    stand_in.switches.expired_traces.add("aa1")
+    taken = intake(read(stand_in, backend=backend), label="reply_ok")
+    assert {reason: len(ids) for reason, ids in taken.excluded.items() if ids} == {
+        "pending": 2,  # the display block has no annotation either
+        "empty_label": 1,
+        "contested": 1,
+        "unresolvable": 1,
+    }
+    assert taken.read == len(taken.rows) + 5 == 10
+    assert {row.content_id for row in taken.rows} == {"aa0", "aa2", "aa3", "sess-1", "aa0-2"}
 
 
 # names
