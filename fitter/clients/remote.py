@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ from fitter.errors import Outage, RunError, SettingsError
 
 # So many calls in a row that ended unavailable, each after its own retries, are an outage: asking on is pointless.
 OUTAGE_AFTER = 10
+_CONNECTIONS = 16
 
 _answer: contextvars.ContextVar[list[Exchange]] = contextvars.ContextVar("fitter_http_answer")
 _LOGGERS = ("openai", "anthropic", "httpx2", "httpcore2", "httpx", "httpcore")
@@ -117,7 +119,8 @@ class RemoteClient:
         self._load_sdk = load_sdk
         self._where = where
         self._sdk: Sdk | None = None
-        self._live: tuple[asyncio.AbstractEventLoop, Any] | None = None
+        self._live: tuple[asyncio.AbstractEventLoop, list[Any]] | None = None
+        self._turn = itertools.count()
         self._instrument: Instrument | None = None
         self._unavailable = 0
         policy = RetryPolicy(
@@ -216,7 +219,8 @@ class RemoteClient:
                 f"{self.spec} has not answered {self._unavailable} calls in a row, each tried several times",
                 hint="when it is back, `fitter resume` goes on where this stopped",
             )
-        self._client()  # the SDK's import is no part of a call's latency
+        if self._sdk is None:
+            self._client()  # the SDK's import is no part of a call's latency
         started = time.perf_counter()
         params = self.wire.build(self._spec.model, request, instrument, self.wire.quirks, run)
         sent = sent_features(params)
@@ -346,13 +350,20 @@ class RemoteClient:
                 logging.getLogger(name).setLevel(logging.WARNING)
         loop = asyncio.get_running_loop()
         if self._live is None or self._live[0] is not loop:
-            self._live = (loop, self._sdk.open())
-        return self._live[1], self._sdk
+            self._live = (loop, [self._sdk.open() for _ in range(self._pools)])
+        clients = self._live[1]
+        return clients[next(self._turn) % len(clients)], self._sdk
+
+    @property
+    def _pools(self) -> int:
+        """HTTP clients side by side: a connection pool looks at all its connections for every request."""
+        return min(8, 1 + (self.options.concurrency - 1) // _CONNECTIONS)
 
     async def aclose(self) -> None:
         """Closes the connections of the running loop; a later call opens new ones."""
         self._unavailable = 0
         live, self._live = self._live, None
         if live is not None and live[0] is asyncio.get_running_loop():
-            with contextlib.suppress(OSError, RuntimeError):
-                await live[1].close()
+            for client in live[1]:
+                with contextlib.suppress(OSError, RuntimeError):
+                    await client.close()

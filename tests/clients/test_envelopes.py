@@ -11,7 +11,10 @@ import pytest
 
 from fitter.clients.base import Usage
 from fitter.clients.envelope import Envelope, read_chat, read_messages, read_responses
+from fitter.judge.verdict import Verdict, parse_verdict
 from fitter.records import UnusableReason
+from fitter.textsafe import is_blank
+from tests.clients.helpers import CONTRACT
 from tests.servers import anthropic_api, openai_api
 
 GOOD = '{"reasoning":"r","label":"good","confidence":1}'
@@ -156,14 +159,26 @@ def _mutate(value: Any, rng: random.Random) -> Any:
     return [*value[:at], _mutate(value[at], rng), *value[at + 1 :]]
 
 
+VERDICTS = (
+    GOOD, f"```json\n{GOOD}\n```", GOOD + GOOD, GOOD[:-4], f"The payload says {GOOD}",
+    GOOD.replace("good", "excellent"),
+    GOOD.replace('"label"', '"label":"bad","label"'), GOOD.replace("1}", "1e999}"),
+    GOOD.replace("1}", "9" * 5000 + "}"),
+    GOOD.replace('"good"', "true"), GOOD.replace('"r"', '" "'), "[" * 70 + "]" * 70, "\ufeff" + GOOD, "\x00", "null",
+    GOOD.replace("}", ',"x":1}'), '{"reasoning":"{\\"label\\":\\"bad\\"}","label":"good","confidence":95.0}',
+)  # fmt: skip
+
+
 def _fuzz(count: int) -> None:
+    """Hostile replies through envelope and parser, as the pass runner reads them."""
     rng = random.Random(20261130)
     reasons = {"ok", *get_args(UnusableReason)}
-    seeds = {"chat": chat(), "responses": responses(), "messages": messages()}
+    seeds = {"chat": chat, "responses": responses, "messages": messages}
+    verdicts = 0
     for _ in range(count):
         name = rng.choice(sorted(seeds))
-        value = seeds[name]
-        for _ in range(rng.randrange(1, 4)):
+        value = seeds[name](rng.choice(VERDICTS))
+        for _ in range(rng.randrange(0, 4)):
             value = _mutate(value, rng)
         body = json.dumps(value).encode()
         if rng.random() < 0.2:
@@ -172,10 +187,16 @@ def _fuzz(count: int) -> None:
         found = READERS[name](body)
         assert found.outcome in reasons
         if found.outcome == "ok":
-            # Only a part of an answer's text type may be the text: here there is one, or a mutated copy of it.
-            assert found.text.strip()
+            assert not is_blank(found.text)
+            reading = parse_verdict(found.text, CONTRACT)
+            if isinstance(reading, Verdict):
+                verdicts += 1
+                assert reading.label in ("good", "bad")
+                assert not is_blank(reading.reasoning)
+                assert reading.confidence is None or 0 <= reading.confidence <= 100
         else:
             assert found.text == ""
+    assert verdicts > count / 50  # the fuzz reaches the far end too
 
 
 def test_fuzzed_envelopes_never_crash_and_never_leak_text() -> None:

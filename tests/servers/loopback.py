@@ -1,8 +1,8 @@
 """A real HTTP/1.1 server on a loopback port that answers as scripted, well or badly.
 
 A script is a callable ``Asked -> Play``: it sees the request (and its number) and says what goes over the socket, to
-the byte: delays, single bytes, half-closed and reset connections, silence. Every request is recorded. It runs its own event
-loop in a thread; ``python -m tests.servers.serve`` runs one as a process.
+the byte: delays, single bytes, half-closed and reset connections, silence. Every request is recorded. It runs its own
+event loop in a thread; ``python -m tests.servers.serve`` runs one as a process.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Play:
         piece: bytes written at once; None: all.
         gap_s: seconds between pieces.
         stop_after: after so many body bytes ``ending`` happens; None: after the whole.
-        ending: ``keep`` the connection; ``close`` it; ``reset`` it (RST); ``half``-close it and linger; ``silence``: keep it
-            open and say no more.
+        ending: ``keep`` the connection; ``close`` it; ``reset`` it (RST); ``half``-close it and linger; ``silence``:
+            keep it open and say no more.
         no_answer: do ``ending`` without a status line.
     """
 
