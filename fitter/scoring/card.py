@@ -256,7 +256,7 @@ def card_of(fixed: Fixed, given: CardInput) -> Card:
         small_classes=small,
         headline_without_small=_without_small(fixed, table, rows, small),
         off_vocabulary=_off_vocabulary(fixed, table),
-        warnings=_warnings(fixed, given.labels, small, interval, sure),
+        warnings=_warnings(fixed, given.labels, figures_by_class, small, interval, sure),
         table=table,
     )
 
@@ -357,18 +357,23 @@ def _off_vocabulary(fixed: Fixed, table: Table) -> int:
 def _warnings(
     fixed: Fixed,
     labels: Mapping[str, LabelValue],
+    classes: tuple[ClassFigures, ...],
     small: tuple[LabelValue, ...],
     interval: Interval,
     sure: Confidence,
 ) -> tuple[str, ...]:
     """Sentences that a report must print beside the figures."""
     out = []
-    held = [n for n in class_rows(labels, fixed.classes) if n]
+    rows = class_rows(labels, fixed.classes)
+    held = [n for n in rows if n]
     if held and min(held) < WIDE_CLASS:
         out.append(f"the smallest class has {min(held)} rows: the interval is wide enough to swallow most improvements")
     if small:
         names = ", ".join(text(c) for c in small)
         out.append(f"not separately measurable, under {SMALL_CLASS} rows: {names}")
+    gone = [text(c.label) for c, n in zip(classes, rows, strict=False) if n and not c.support]
+    if gone:
+        out.append(f"labelled, but no row of it is scored, so class figures leave it out: {', '.join(gone)}")
     if len(fixed.minority_ties) > 1 and fixed.minority is not None:
         names = ", ".join(text(c) for c in fixed.minority_ties)
         out.append(f"{names} have equally few rows; {text(fixed.minority)} is taken as the minority class")

@@ -351,3 +351,10 @@ def test_votes_of_a_card_are_the_votes_of_the_rule() -> None:
     passes = passes_of(answers, confidence=50)
     expected = [vote([p for p in passes if p.row == row_id(k)], 3, "categorical") for k in range(3)]
     assert list(found.votes) == expected
+
+
+def test_a_labelled_class_without_a_scored_row_is_named_not_averaged_as_0() -> None:
+    labels = ["a"] * 6 + ["b"] * 6 + ["c"] * 6
+    found = card(labels, [*labels[:12], *[None] * 6], "macro_f1")
+    assert found.headline.value == 1.0
+    assert "labelled, but no row of it is scored, so class figures leave it out: c" in found.warnings
