@@ -9,7 +9,8 @@
     │   └── PublishError                      the platform refused, or read-back differed
     └── Stopped                       exit 4  resumable stop
         ├── BudgetReached                     the budget's next call does not fit
-        └── Outage                            the model or platform is unavailable
+        ├── Outage                            the model or platform is unavailable
+        └── Interrupted           exit 130  Ctrl-C
 
 An unusable model reply is data (a reason code on a pass), never an exception.
 """
@@ -110,3 +111,9 @@ class BudgetReached(Stopped):
 
 class Outage(Stopped):
     """The model or the platform is unavailable; rows left short are never scored."""
+
+
+class Interrupted(Stopped):
+    """Somebody pressed Ctrl-C during a run (exit 130)."""
+
+    exit_code = EXIT_INTERRUPTED

@@ -7,7 +7,9 @@ outcome = fitting.Fitting(Path("ws")).start(settings.make(queue="practice", ...)
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shlex
 import shutil
 import sqlite3
 import tempfile
@@ -16,7 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fitter.errors import EXIT_NO_EVALUATOR, EXIT_OK, RunError, SettingsError, UserError
+from fitter.errors import (
+    EXIT_NO_EVALUATOR,
+    EXIT_OK,
+    FitterError,
+    Interrupted,
+    RunError,
+    SettingsError,
+    Stopped,
+    UserError,
+)
 from fitter.evidence.targets import open_target
 from fitter.jsonio import pretty, strict_loads
 from fitter.labels import LabelSchema
@@ -24,10 +35,10 @@ from fitter.loop.deps import Deps, Progress, Quiet, Team
 from fitter.publishing.publisher import Publisher
 from fitter.queues.source import LabelSource, RawQueue
 from fitter.records import VerdictContract
-from fitter.runstore import RunStore
+from fitter.runstore import BUDGET, MANIFEST, RunStore
 from fitter.settings import FitSettings, missing_error
-from fitter.textsafe import safe_name
-from fitter.workspace import Workspace, init, lock, write_atomic
+from fitter.textsafe import one_line, safe_name
+from fitter.workspace import Workspace, check_root, init, lock, write_atomic
 
 GIVEN = "given.json"  # the settings as given, written with the run's folder
 
@@ -122,26 +133,32 @@ class Fitting:
         missing = settings.missing()
         if missing and ask is None:
             raise missing_error(missing)
+        check_root(self.workspace.root)
         # Everything that is wrong with settings or queue is said before anything is written.
         if not missing:
-            from fitter.loop.steps.prepare import check_settings, read_queue
+            from fitter.loop.steps.prepare import check_all
 
-            found = read_queue(self._deps(), settings)
-            check_settings(self._deps(), settings, found)
+            check_all(self._deps(interactive=ask is not None), settings)
         init(self.workspace.root)
-        run_id = self._new_run(settings)
+        with _readable(f"a run cannot be begun in {self.workspace.root}"):
+            run_id = self._new_run(settings)
         with self._holding(run_id):
-            try:
-                return self._drive(run_id, ask, with_text)
-            except (UserError, KeyboardInterrupt):
-                self._forget_if_empty(run_id)
-                raise
+            return self._guarded(run_id, ask, with_text)
 
-    def resume(self, run_id: str, *, ask: Ask | None = None, with_text: bool = False) -> Outcome:
+    def resume(
+        self, run_id: str, *, ask: Ask | None = None, with_text: bool = False, budget_calls: int | None = None
+    ) -> Outcome:
         """Goes on with a run that was stopped, interrupted or killed (LO-7).
+
+        Args:
+            run_id: as ``fitter runs`` lists it.
+            ask: see :meth:`start`.
+            with_text: see :meth:`start`.
+            budget_calls: a new budget for the whole run, calls already made included; None keeps the one it has.
 
         Raises:
             UserError: no such run, or another process is at it.
+            Tampered: an artefact was changed since it was written; names the file.
         """
         given = self.workspace.run(run_id) / GIVEN
         if not given.is_file():
@@ -149,9 +166,38 @@ class Fitting:
             raise UserError(f"there is no run {run_id!r} here that can be resumed", hint=hint)
         with self._holding(run_id):
             store = RunStore(self.workspace, run_id)
+            self._checkpoint_here(store)
+            store.verify_hashes()
             if store.has("staged.json"):
                 self._hold_seal(store.read("staged.json")["seal"], f"run {run_id}")
-            return self._drive(run_id, ask, with_text)
+            if budget_calls is not None and not store.has(MANIFEST):
+                with _readable(f"the budget of run {run_id} cannot be written"):
+                    store.replace(BUDGET, {"budget_calls": budget_calls})
+            return self._guarded(run_id, ask, with_text)
+
+    def _guarded(self, run_id: str, ask: Ask | None, with_text: bool) -> Outcome:
+        """Drives a run; whatever ends it early says how to go on, or leaves no run behind."""
+        going_on = f"`{self._command()} resume {run_id}` goes on"
+        try:
+            with _readable(f"run {run_id} had to stop", hint=f"make room, or the workspace writable; then {going_on}"):
+                return self._drive(run_id, ask, with_text)
+        except KeyboardInterrupt:
+            if self._forget_if_empty(run_id):
+                raise Interrupted("interrupted before the run began: nothing is left behind") from None
+            raise Interrupted(
+                f"run {run_id} was interrupted; nothing paid for is lost", hint=f"{going_on} where it was"
+            ) from None
+        except UserError as fault:
+            if not self._forget_if_empty(run_id):
+                _add_hint(fault, f"then {going_on}")
+            raise
+        except Stopped as fault:
+            _add_hint(fault, going_on)
+            raise
+
+    def _command(self) -> str:
+        root = str(self.workspace.root)
+        return "fitter" if root == "." else f"fitter --workspace {shlex.quote(root)}"
 
     def _drive(self, run_id: str, ask: Ask | None, with_text: bool) -> Outcome:
         _no_tracing()
@@ -160,6 +206,7 @@ class Fitting:
 
         from fitter.loop.graph import build
 
+        self.progress.phase(f"run {run_id}")
         path = self.workspace.run(run_id) / "state.sqlite"
         connection = sqlite3.connect(path, check_same_thread=False)
         os.chmod(path, 0o600)
@@ -181,14 +228,18 @@ class Fitting:
             connection.close()
         return self.outcome(run_id)
 
+    @staticmethod
+    def _checkpoint_here(store: RunStore) -> None:
+        begun = store.has("config.json") or store.has("staged.json")
+        if begun and not (store.folder / "state.sqlite").is_file():
+            raise RunError(
+                f"the checkpoint of run {store.run_id} is not here, only its records",
+                hint=f"a run is resumed where it was made; `fitter show {store.run_id}` shows what is here",
+            )
+
     def _given(self, run_id: str) -> dict[str, Any]:
         """The graph's first state: the settings as given."""
         path = self.workspace.run(run_id) / GIVEN
-        if any((path.parent / name).exists() for name in ("config.json", "staged.json")):
-            raise RunError(
-                f"the checkpoint of run {run_id} is not here, only its records",
-                hint="a run is resumed where it was made; `fitter show` shows what is here",
-            )
         return {"run": run_id, "settings": strict_loads(path.read_text(encoding="utf-8"))["settings"]}
 
     @staticmethod
@@ -225,13 +276,19 @@ class Fitting:
         runs = self.workspace.run(f"{stem}-001").parent
         fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=runs))
         os.chmod(fresh, 0o755)
-        write_atomic(fresh / GIVEN, pretty({"settings": settings.model_dump(mode="json")}))
-        for n in range(1, 10_000):
-            run_id = f"{stem}-{n:03d}"
-            with contextlib.suppress(OSError):  # a folder that is there and not empty
-                os.rename(fresh, self.workspace.run(run_id))
-                return run_id
-        shutil.rmtree(fresh)
+        try:
+            write_atomic(fresh / GIVEN, pretty({"settings": settings.model_dump(mode="json")}))
+            for n in range(1, 10_000):
+                run_id = f"{stem}-{n:03d}"
+                try:
+                    os.rename(fresh, self.workspace.run(run_id))
+                except OSError as fault:
+                    if fault.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                        raise
+                else:
+                    return run_id
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
         raise UserError(f"there are 9,999 runs named {stem}", hint="choose another --name or another workspace")
 
     @contextlib.contextmanager
@@ -247,11 +304,13 @@ class Fitting:
             self._locks.enter_context(hold_seal(self.workspace, seal, holder=holder))
             self._held.add(seal)
 
-    def _forget_if_empty(self, run_id: str) -> None:
-        """A run refused before its config was frozen leaves nothing behind."""
+    def _forget_if_empty(self, run_id: str) -> bool:
+        """A run refused before its queue was staged leaves nothing behind; True when it is gone."""
         folder = self.workspace.run(run_id)
-        if not (folder / "config.json").exists() and not (folder / "staged.json").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        if (folder / "config.json").exists() or (folder / "staged.json").exists():
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        return True
 
     # -- wiring --------------------------------------------------------------------------------------------------
 
@@ -291,6 +350,24 @@ class Fitting:
         if key not in self._teams:
             self._teams[key] = open_team(settings, self.workspace, run_id)
         return self._teams[key]
+
+
+@contextlib.contextmanager
+def _readable(what: str, *, hint: str = "make room, or the workspace writable") -> Iterator[None]:
+    """Failures of the disk, and of the checkpoint on it, become one clear error instead of a traceback."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        at = "" if fault.filename is None else f" ({one_line(str(fault.filename))})"
+        raise RunError(f"{what}: {fault.strerror or type(fault).__name__}{at}", hint=hint) from None
+    except sqlite3.Error as fault:
+        raise RunError(f"{what}: its checkpoint cannot be written ({one_line(str(fault))})", hint=hint) from None
+
+
+def _add_hint(fault: FitterError, more: str) -> None:
+    fault.hint = more if fault.hint is None else f"{fault.hint}; {more}"
 
 
 def _lone(content: Mapping[str, Any] | None) -> bool:

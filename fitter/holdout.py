@@ -187,6 +187,29 @@ def seal_rows(
     )
 
 
+def preview(
+    workspace: Workspace, rows: Sequence[Row], *, queue: str, label: LabelSchema, positional: bool = False
+) -> tuple[Split, tuple[str, str] | None]:
+    """The split that :func:`seal_rows` would draw, and who opened its holdout already; writes nothing.
+
+    Returns:
+        The split; (run, date) of the opening that a fit on these rows would have to call exposed, else None.
+
+    Raises:
+        UserError: the seal of this name belongs to other rows.
+        Tampered: the seal on disk is not what was written.
+    """
+    folder = workspace.seal(seal_id(queue, label.id))
+    grouping = group_rows(rows, positional=positional)
+    record, salt = _load(folder), salt_for(queue, label.id)
+    known = _sides(record)
+    if record is not None:
+        _same_queue(record, grouping, known, salt, positional, queue)
+    split = draw_split(rows, grouping, label=label, salt=salt, known=known, positional=positional)
+    opened = _openings(folder)
+    return split, (opened[0]["run"], opened[0]["on"]) if opened and split.scored else None
+
+
 def open_holdout(
     workspace: Workspace,
     seal: str,

@@ -10,7 +10,7 @@ from fitter.errors import FitterError, UserError
 from fitter.jsonio import sha256
 from fitter.runstore import MANIFEST, RunStore
 from fitter.settings import FitSettings
-from fitter.textsafe import one_line
+from fitter.textsafe import one_line, visible
 from fitter.workspace import Workspace
 
 
@@ -147,13 +147,12 @@ def best_version(store: RunStore) -> int | None:
 
 def plan_text(deps: Any, settings: FitSettings) -> str:
     """The resolved config, the split and the number of calls of a fit; writes nothing."""
-    from fitter.grouping import group_rows
+    from fitter.holdout import preview
     from fitter.jsonio import pretty
     from fitter.judge.probes import injection_probes
     from fitter.loop.steps.finish import INJECTION_ROWS_PER_ANSWER
     from fitter.loop.steps.prepare import check_settings, read_queue
-    from fitter.settings import MUST_ASK
-    from fitter.splitting import draw_split, salt_for
+    from fitter.settings import MUST_ASK, disagreement
 
     lines = ["Settings", pretty({k: v for k, v in settings.model_dump(mode="json").items() if v not in (None, {}, "")})]
     missing = settings.missing()
@@ -164,21 +163,26 @@ def plan_text(deps: Any, settings: FitSettings) -> str:
     found = read_queue(deps, settings)
     if not missing:
         check_settings(deps, settings, found)
+    conflict = disagreement(settings, found.label, found.minority) if settings.governs is None else None
+    if conflict is not None:
+        lines += [f"Metric and goal disagree: {visible(conflict)}; --governs says which one counts", ""]
     lines += ["Queue", f"  {found.read} rows read, {len(found.rows)} usable"]
     lines += [f"  {len(ids)} {reason}" for reason, ids in found.excluded.items() if ids]
     lines += [f"  class {one_line(name)}: {n}" for name, n in found.class_counts.items()]
     lines += [f"  {warning}" for warning in found.warnings]
     if not found.gate.passed:
         return "\n".join([*lines, f"  no fit is possible: {found.gate.reason}"])
-    grouping = group_rows(found.rows, positional=found.positional)
-    salt = salt_for(found.identity, found.label.id)
-    split = draw_split(found.rows, grouping, label=found.label, salt=salt, positional=found.positional)
+    split, opened = preview(
+        deps.workspace, found.rows, queue=found.identity, label=found.label, positional=found.positional
+    )
     held = len(split.holdout) if split.scored else 0
-    lines += ["", "Split (of a fresh seal; rows that were sealed before keep their side)"]
-    lines += [f"  train {len(split.train)} rows, holdout {len(split.holdout)} rows in {len(grouping.groups)} groups"]
+    lines += ["", "Split (rows that were sealed before keep their side)"]
+    lines += [f"  train {len(split.train)} rows, holdout {len(split.holdout)} rows"]
     lines += [f"  class {one_line(name)}: {out} of {all_} held out" for name, (all_, out) in split.strata.items()]
     if split.reason:
         lines += [f"  no holdout will be opened: {split.reason}"]
+    if opened is not None:
+        lines += [f"  the holdout was opened by {opened[0]} on {opened[1]}: a fit needs --exposed-holdout, and says so"]
     train = len(split.train) * settings.runs
     probes = len(injection_probes()) * INJECTION_ROWS_PER_ANSWER * max(1, min(len(found.class_counts), 4))
     most = train * (settings.max_iterations + 2) + 2 * held * settings.runs + probes

@@ -8,6 +8,7 @@ for clocks.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,8 @@ from fitter.workspace import Workspace, write_atomic, write_once
 
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
+BUDGET = "budget.json"  # the budget that a resume gave; replaced by the next one
+HASHES = "hashes.jsonl"  # hash of every write-once artefact, on disk before the artefact itself
 # Not part of the manifest: clocks, the manifest itself, the checkpoint and locks.
 _LOOSE = frozenset(
     {"events.jsonl", MANIFEST, "given.json", "state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "run.lock"}
@@ -36,6 +39,7 @@ class RunStore:
         self.workspace = workspace
         self.run_id = run_id
         self.folder = workspace.run(run_id)
+        self._hashes: dict[str, str] | None = None
 
     # -- whole JSON documents ------------------------------------------------------------------------------------
 
@@ -49,8 +53,70 @@ class RunStore:
 
     def write(self, name: str, value: Mapping[str, Any], *, private: bool = False) -> None:
         """Writes a JSON document once, with the schema version."""
-        document = {"schema_version": SCHEMA_VERSION, **value}
-        write_once(self.path(name, private=private), pretty(document), private=private)
+        self.write_text(name, pretty({"schema_version": SCHEMA_VERSION, **value}), private=private)
+
+    def write_text(self, name: str, data: str, *, private: bool = False) -> None:
+        """Writes a file once and records its hash."""
+        path = self.path(name, private=private)
+        self._note(path.relative_to(self.folder).as_posix(), sha256(data))
+        write_once(path, data, private=private)
+
+    def replace(self, name: str, value: Mapping[str, Any]) -> None:
+        """Replaces a JSON document that may change between two processes of one run."""
+        write_atomic(self.path(name), pretty({"schema_version": SCHEMA_VERSION, **value}))
+
+    # -- hashes of what was written ------------------------------------------------------------------------------
+
+    def _note(self, name: str, digest: str) -> None:
+        """Records a hash before its file is written: a kill in between leaves a hash without a file, never the reverse.
+
+        Raises:
+            Tampered: other content was recorded under this name.
+        """
+        noted = self._noted()
+        if name in noted:
+            return  # the file itself is compared by write_once
+        noted[name] = digest
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _append(self.folder / HASHES, canonical({"file": name, "sha256": digest}) + "\n")
+
+    def _noted(self) -> dict[str, str]:
+        if self._hashes is None:
+            self._hashes = {}
+            path = self.folder / HASHES
+            text = _read_text(path) if path.is_file() else ""
+            whole = text[: text.rfind("\n") + 1]
+            if whole != text:  # a full disk tore the last line; its file was not written
+                write_atomic(path, whole)
+            for line in whole.splitlines():
+                record = _loads(path, line)
+                if not isinstance(record, dict) or not all(isinstance(record.get(k), str) for k in ("file", "sha256")):
+                    raise Tampered(f"{path} is not the list of hashes that was written")
+                self._hashes[record["file"]] = record["sha256"]
+        return self._hashes
+
+    def verify_hashes(self) -> None:
+        """Compares every artefact with the hash that was recorded when it was written.
+
+        Raises:
+            Tampered: a file was changed, or is gone though later ones are there; names it.
+        """
+        noted = list(self._noted().items())
+        for n, (name, digest) in enumerate(noted, 1):
+            path = self.folder / name
+            try:
+                now = sha256(path.read_bytes())
+            except FileNotFoundError:
+                if n == len(noted):
+                    continue  # killed after its hash was recorded and before it was written
+                raise Tampered(f"{path} is gone", hint="restore it, or start a new fit") from None
+            except OSError as fault:
+                raise Tampered(f"{path} cannot be read: {fault.strerror}") from None
+            if now != digest:
+                raise Tampered(
+                    f"{path} was changed after it was written (its hash differs from {HASHES})",
+                    hint="restore it, or start a new fit: a run goes on only from what it wrote itself",
+                )
 
     def read(self, name: str, *, private: bool = False) -> dict[str, Any]:
         """Reads a JSON document.
@@ -69,9 +135,7 @@ class RunStore:
 
     def write_rows(self, name: str, rows: Iterable[Mapping[str, Any]], *, private: bool = False) -> None:
         """Writes a JSONL file once; the first line names the schema version."""
-        write_once(
-            self.path(name, private=private), jsonl([{"schema_version": SCHEMA_VERSION}, *rows]), private=private
-        )
+        self.write_text(name, jsonl([{"schema_version": SCHEMA_VERSION}, *rows]), private=private)
 
     def read_rows(self, name: str, *, private: bool = False) -> list[dict[str, Any]]:
         """Reads a JSONL file written by :meth:`write_rows`."""
@@ -123,11 +187,7 @@ class RunStore:
         """Appends one line to events.jsonl: the only artefact with a clock, and no part of any decision."""
         self.folder.mkdir(parents=True, exist_ok=True)
         line = canonical({"at": round(time.time(), 3), "event": kind, **fields}) + "\n"
-        fd = os.open(self.folder / "events.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            os.write(fd, line.encode("utf-8"))
-        finally:
-            os.close(fd)
+        _append(self.folder / "events.jsonl", line)
 
     def names(self, folder: str) -> list[str]:
         """Stems of the artefacts in a folder, sorted: ``names("cards")`` → ``["000", "001"]``."""
@@ -153,6 +213,16 @@ class RunStore:
             "private": {p.relative_to(private).as_posix(): sha256(p.read_bytes()) for p in hidden},
         }
         write_atomic(self.folder / MANIFEST, pretty(value))
+
+
+def _append(path: Path, line: str) -> None:
+    raw = line.encode("utf-8")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        if os.write(fd, raw) != len(raw):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    finally:
+        os.close(fd)
 
 
 def _read_text(path: Path) -> str:

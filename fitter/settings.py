@@ -14,13 +14,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fitter.errors import BadInput, SettingsError
-from fitter.jsonio import digest
+from fitter.jsonio import canonical, digest
 from fitter.labels import LabelSchema
 from fitter.records import Framing, Scope
 
 DEFAULT_RUNS = 3
 DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_PATIENCE = 3
+
+_TABLES = ("columns", "label_map", "taxonomy", "judge_options", "proposer_options")
 
 # LO-1, in the order in which they are asked.
 MUST_ASK: Mapping[str, str] = {
@@ -36,10 +38,13 @@ MUST_ASK: Mapping[str, str] = {
     "publish_to": "where the evaluator is written, disabled: local, ...",
 }
 
-COLUMNS = ("id", "input", "output", "context", "label", "reason", "group", "role", "annotator", "app_verdict")
+COLUMNS = (
+    "id", "input", "output", "context", "label", "reason", "group", "role", "annotator", "expected_output",
+    "app_verdict",
+)  # fmt: skip
 
 # Recorded, but no part of what is measured: a rerun with another value is the same fit.
-_NOT_HASHED = frozenset({"concurrency", "exposed_holdout"})
+_NOT_HASHED = frozenset({"concurrency", "exposed_holdout", "budget_calls"})
 
 
 class FitSettings(BaseModel):
@@ -178,6 +183,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise BadInput(
             f"unknown setting(s) {', '.join(unknown)}", file=str(path), hint=f"known: {', '.join(sorted(known))}"
         )
+    for name in _TABLES:
+        if not isinstance(raw.get(name, {}), dict):
+            raise BadInput(f"{name} is a table: [{name}]", file=str(path))
+    if "label_map" in raw:  # TOML has booleans and numbers; a flag has only text
+        raw["label_map"] = {k: v if isinstance(v, str) else canonical(v) for k, v in raw["label_map"].items()}
     return raw
 
 

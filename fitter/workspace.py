@@ -20,6 +20,7 @@ from fitter.errors import Tampered, UserError
 from fitter.textsafe import one_line, safe_name
 
 FOLDERS = ("evidence_maps", "prompts", "runs", "holdouts", "publish")
+_ELSEWHERE = "choose another folder with --workspace DIR, before the command"
 _RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 
 
@@ -72,6 +73,23 @@ class Workspace:
         return sorted(p.name for p in folder.iterdir() if p.name[0] != "." and (p / "config.json").is_file())
 
 
+def check_root(root: Path) -> None:
+    """Refuses a path that is, or lies below, something that is no folder; writes nothing.
+
+    Raises:
+        UserError: names what stands in the way.
+    """
+    for place in (root, *root.parents):
+        try:
+            if place.is_dir():
+                return
+            blocked = place.exists()
+        except OSError as fault:
+            raise UserError(f"cannot use the workspace {root}: {fault.strerror}", hint=_ELSEWHERE) from None
+        if blocked:
+            raise UserError(f"the workspace {root} cannot be a folder: {place} is a file", hint=_ELSEWHERE)
+
+
 def init(root: Path) -> Workspace:
     """Creates the five data folders (idempotent) and keeps private things out of git.
 
@@ -88,10 +106,7 @@ def init(root: Path) -> Workspace:
         if not ignore.exists():
             write_atomic(ignore, "private/\n*.lock\n")
     except OSError as fault:
-        raise UserError(
-            f"cannot write the workspace {root}: {fault.strerror}",
-            hint="choose another folder with --workspace DIR, before the command",
-        ) from None
+        raise UserError(f"cannot write the workspace {root}: {fault.strerror}", hint=_ELSEWHERE) from None
     return Workspace(root)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fitter.cli.common import out, progress, workspace_of
+from fitter.textsafe import visible
 
 if TYPE_CHECKING:
     from fitter.fitting import Ask, Outcome
@@ -61,6 +62,9 @@ def command(
     annotator_col: Annotated[
         str | None, typer.Option(help=_COLS + "who labelled; several rows of one id are several annotations.")
     ] = None,
+    expected_output_col: Annotated[
+        str | None, typer.Option(help=_COLS + "a reference answer; no judge sees it.")
+    ] = None,
     app_verdict_col: Annotated[str | None, typer.Option(help=_COLS + "the app's own verdict.")] = None,
     label_map: Annotated[
         list[str] | None, typer.Option(metavar="TEXT=VALUE", help="Reads a label text as a value; repeat.")
@@ -98,12 +102,11 @@ def command(
     given: dict[str, Any] = {
         key: flags[key] for key in _SETTINGS if flags.get(key) is not None and flags.get(key) is not False
     }
-    if label_map:
-        given["label_map"] = _pairs(label_map)
     path = config if config is not None else (Path("fit.toml") if Path("fit.toml").is_file() else None)
     base = read_toml(path) if path is not None else {}
     merged = {**base, **given, "queue": queue}
     merged["columns"] = {**base.get("columns", {}), **columns}
+    merged["label_map"] = {**base.get("label_map", {}), **_pairs(label_map or [])}
     settings = make(**merged)
 
     with progress() as reporter:
@@ -148,13 +151,26 @@ def _pairs(items: list[str]) -> dict[str, str]:
 
 def ask(question: Mapping[str, Any]) -> dict[str, Any]:
     """Asks on the terminal for everything one interrupt names."""
-    typer.echo(question["title"], err=True)
+    typer.echo(visible(question["title"]), err=True)
     answers: dict[str, Any] = {}
-    for item in question["fields"]:
-        suffix = f" [{' | '.join(item['choices'])}]" if item.get("choices") else ""
-        default = "" if item.get("optional") else None
-        answers[item["name"]] = typer.prompt(f"{item['what']}{suffix}", default=default, show_default=False, err=True)
+    try:
+        for item in question["fields"]:
+            answers[item["name"]] = _answer(item)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     return answers
+
+
+def _answer(item: Mapping[str, Any]) -> str:
+    choices = item.get("choices") or ()
+    suffix = f" [{' | '.join(choices)}]" if choices else ""
+    default = "" if item.get("optional") else None
+    while True:
+        given: str = typer.prompt(f"{item['what']}{suffix}", default=default, show_default=False, err=True).strip()
+        if choices and given not in choices:
+            typer.echo(f"one of: {', '.join(choices)}", err=True)
+        elif given or item.get("optional"):
+            return given
 
 
 def finish(outcome: Outcome) -> None:

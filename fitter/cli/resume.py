@@ -9,11 +9,22 @@ import typer
 from fitter.cli.common import progress, workspace_of
 
 
-def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
+def command(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")],
+    budget_calls: Annotated[
+        int | None, typer.Option(min=1, help="A new budget for the whole run, calls already made included.")
+    ] = None,
+    with_text: Annotated[
+        bool, typer.Option("--with-text", help="Also write a report with customer text, into private/.")
+    ] = False,
+) -> None:
     """Resume a run: same decisions byte for byte, nothing paid for twice."""
     from fitter import fitting
     from fitter.cli.fit import ask_on_terminal, finish
 
     with progress() as reporter:
-        outcome = fitting.Fitting(workspace_of(ctx), progress=reporter).resume(run, ask=ask_on_terminal())
+        outcome = fitting.Fitting(workspace_of(ctx), progress=reporter).resume(
+            run, ask=ask_on_terminal(), with_text=with_text, budget_calls=budget_calls
+        )
     finish(outcome)

@@ -14,6 +14,8 @@ from fitter.labels import LabelKind, LabelSchema, LabelValue, text
 from fitter.queues.source import UnlistedSchema
 from fitter.textsafe import one_line
 
+FREE_TEXT_VALUES = 10  # more different values, in more than half of the annotations, are no list of classes
+FREE_TEXT_CHARS = 200
 UNLABELLED = "(no label)"  # stands for the class list of a queue in which no row is usable; the gate then fails
 _NUMBER = re.compile(r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$", re.ASCII)
 _EDGE = " \t\r\n\f\v\u00a0\ufeff\u3000"
@@ -102,6 +104,7 @@ def infer_kind(values: Sequence[Any], label: str) -> LabelKind:
     """
     types = Counter(_type(value) for value in values)
     if set(types) <= {"string", "list of strings"}:
+        _refuse_free_text(values, label)
         return "multiselect" if any(_several(value) for value in values) else "categorical"
     if set(types) == {"boolean"}:
         return "boolean"
@@ -112,6 +115,18 @@ def infer_kind(values: Sequence[Any], label: str) -> LabelKind:
         f"label {one_line(label, 60)!r} holds values of several types: {shown}",
         hint="give --label-kind, and --label-map for every word that means true or false (yes=true)",
     )
+
+
+def _refuse_free_text(values: Sequence[Any], label: str) -> None:
+    """GT-8: an unlisted label whose values are texts rather than classes is refused."""
+    texts = [value for value in values if isinstance(value, str)]
+    kinds = len(set(texts))
+    if (kinds > FREE_TEXT_VALUES and 2 * kinds > len(texts)) or any(len(value) > FREE_TEXT_CHARS for value in texts):
+        raise UserError(
+            f"label {one_line(label, 60)!r} looks like free text ({kinds} different values in {len(texts)}), which has "
+            "no right answer to measure against",
+            hint="name another column with --label-col, or say with --label-kind that these are categorical or numeric",
+        )
 
 
 class ValueReader:

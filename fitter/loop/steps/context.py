@@ -16,7 +16,7 @@ from fitter.loop.guard import Corpus
 from fitter.loop.state import State
 from fitter.queues.snapshot import load_rows
 from fitter.records import Attempt, Framing, Row, Scope
-from fitter.runstore import RunStore
+from fitter.runstore import BUDGET, RunStore
 from fitter.scoring.frame import Fixed
 from fitter.settings import FitSettings
 
@@ -73,7 +73,10 @@ class Fit:
     @cached_property
     def settings(self) -> FitSettings:
         """The resolved settings."""
-        return FitSettings.model_validate(self.config["settings"])
+        settings = FitSettings.model_validate(self.config["settings"])
+        if self.store.has(BUDGET):  # a resumed run may be given a larger budget; nothing that is measured depends on it
+            settings = settings.model_copy(update={"budget_calls": self.store.read(BUDGET)["budget_calls"]})
+        return settings
 
     @cached_property
     def label(self) -> LabelSchema:

@@ -9,7 +9,7 @@ from typing import Any
 from fitter import __version__
 from fitter.errors import SettingsError, UserError
 from fitter.grouping import group_rows
-from fitter.holdout import seal_id, seal_rows
+from fitter.holdout import preview, seal_id, seal_rows
 from fitter.jsonio import canonical, strict_loads
 from fitter.judge.verdict import PARSER_VERSION
 from fitter.labels import LabelSchema, text, to_json
@@ -100,6 +100,8 @@ def check_settings(deps: Deps, settings: FitSettings, found: Intake) -> None:
     if refusal is not None:
         faults.append(f"--judge {settings.judge}: {refusal}")
     trial(lambda: deps.check_label(settings, label))
+    if refusal is None:
+        trial(lambda: deps.open_team(settings, ""))
     publisher = deps.open_publisher(settings.publish_to or "local", deps.workspace)
     trial(lambda: publisher.check(settings.name or "", settings.app or "", settings.judge or ""))
     if faults:
@@ -138,24 +140,73 @@ def intake(deps: Deps, state: State) -> dict[str, Any]:
     deps.progress.phase("intake")
     found = read_queue(deps, settings)
     check_settings(deps, settings, found)
-    conflict = disagreement(settings, found.label, found.minority) if settings.governs is None else None
-    if settings.governs == "goal":
-        conflict = disagreement(settings, found.label, found.minority)
-        if conflict is not None:
-            raise SettingsError(f"the goal governs, and {conflict}", hint="choose one of these with --metric")
+    conflict = conflict_of(deps, settings, found)
     if conflict is not None:
-        if not deps.interactive:
-            raise SettingsError(
-                f"metric and goal disagree: {conflict}",
-                hint="choose another --metric, or record your answer with --governs metric",
-            )
         return {"question": _governs(conflict)}
     seal = seal_id(found.identity, found.label.id)
     deps.hold(seal, f"run {fit.store.run_id}")
+    check_seal(deps, settings, found)
     write_once(staging(deps, seal, fit.store.run_id), canonical(_staged(found, settings)), private=True)
     gate = None if found.gate.passed else found.gate.reason
     fit.store.write("staged.json", {"seal": seal, "gate": gate})
     return {"question": None, "gate": gate}
+
+
+def check_all(deps: Deps, settings: FitSettings) -> None:
+    """Everything that can be refused before a run has a folder; writes nothing.
+
+    Raises:
+        SettingsError, BadInput, UserError: see the checks.
+    """
+    found = read_queue(deps, settings)
+    check_settings(deps, settings, found)
+    conflict_of(deps, settings, found)
+    check_seal(deps, settings, found)
+
+
+def conflict_of(deps: Deps, settings: FitSettings, found: Intake) -> str | None:
+    """Why metric and goal disagree, where somebody can be asked which one governs (LO-1).
+
+    Raises:
+        SettingsError: they disagree and nobody can be asked, or the answer was that the goal governs.
+    """
+    if settings.governs == "metric":
+        return None
+    conflict = disagreement(settings, found.label, found.minority)
+    if conflict is None:
+        return None
+    if settings.governs == "goal":
+        raise SettingsError(f"the goal governs, and {conflict}", hint="choose one of these with --metric")
+    if not deps.interactive:
+        raise SettingsError(
+            f"metric and goal disagree: {conflict}",
+            hint="choose another --metric, or record your answer with --governs metric",
+        )
+    return conflict
+
+
+def check_seal(deps: Deps, settings: FitSettings, found: Intake) -> None:
+    """Refuses a holdout that was opened before, unless the user asked for it by name (SP-5).
+
+    Raises:
+        UserError: it was opened, or the seal belongs to other rows.
+    """
+    if not found.gate.passed:
+        return
+    _, opened = preview(
+        deps.workspace, found.rows, queue=found.identity, label=found.label, positional=found.positional
+    )
+    if opened is not None and not settings.exposed_holdout:
+        raise _exposed(opened)
+
+
+def _exposed(opened: tuple[str, str]) -> UserError:
+    by = f"opened by {opened[0]} on {opened[1]}"
+    return UserError(
+        f"the holdout of this queue and label was {by}; it is opened once",
+        hint="label new rows in a queue of another name (--queue-name), or ask for --exposed-holdout: then every "
+        f"figure on it is named 'exposed holdout, {by}'",
+    )
 
 
 def _governs(conflict: str) -> dict[str, Any]:
@@ -254,14 +305,9 @@ def seal(deps: Deps, state: State) -> dict[str, Any]:
     rows = [row_from_json(row) for row in staged["rows"]]
     split = seal_rows(deps.workspace, rows, queue=staged["identity"], label=label, positional=staged["positional"])
     if split.opened_by is not None and split.scored and not fit.settings.exposed_holdout:
-        by = f"opened by {split.opened_by[0]} on {split.opened_by[1]}"
-        raise UserError(
-            f"the holdout of this queue and label was {by}; it is opened once",
-            hint="label new rows in a queue of another name, or ask for --exposed-holdout: then every figure on it is "
-            f"named 'exposed holdout, {by}'",
-        )
+        raise _exposed(split.opened_by)
     ids = frozenset(row.id for row in split.train)
-    write_once(fit.store.path("train.jsonl", private=True), dump_rows(split.train), private=True)
+    fit.store.write_text("train.jsonl", dump_rows(split.train), private=True)
     reviews = [dict(zip(("row", "annotator", "label", "role"), r, strict=True)) for r in staged["reviews"]]
     fit.store.write_rows("reviews.jsonl", [r for r in reviews if r["row"] in ids], private=True)
     fit.store.write_rows("labels/train.jsonl", label_rows(split.train, positional=staged["positional"]))
