@@ -73,13 +73,14 @@ def main(argv: list[str] | None = None) -> Any:
     except errors.FitterError as fault:
         _say(fault)
         sys.exit(fault.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("interrupted: nothing paid for is lost; `fitter resume RUN` goes on", err=True)
-        sys.exit(errors.EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output has gone (`fitter show RUN | head`): not a failure of the command.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(errors.EXIT_OK)
+    except OSError as fault:
+        where = "" if fault.filename is None else f": {fault.filename}"
+        _say(errors.FitterError(f"{fault.strerror or type(fault).__name__}{where}"))
+        sys.exit(errors.EXIT_FAILED)
 
 
 if __name__ == "__main__":
