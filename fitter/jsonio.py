@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 JSONValue: TypeAlias = Any
@@ -153,6 +153,41 @@ def strict_loads(text: str, *, max_depth: int = MAX_DEPTH) -> JSONValue:
         line = 1 + skipped + body.count("\n", 0, end)
         raise JSONFault("trailing_text", "text after the first JSON value", line=line, at=end)
     return value
+
+
+_KEY = re.compile(r'"[ \t\r]*:')
+_PLAIN_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)
+
+
+def flat_objects(lines: Sequence[str]) -> list[dict[str, Any]] | None:
+    """Many lines at once, each one flat object (values are scalars or lists of scalars); for large files.
+
+    Accepts a batch only where :func:`strict_loads` would accept each line as that same object, and is several times
+    faster. Why that holds: no string spans a line break, so a line that starts with ``{`` starts an object there and
+    one that ends with ``}`` ends one; nothing nests, so as many objects as lines is one object a line; and as many
+    keys as there can be in the text is no key twice.
+
+    Args:
+        lines: without line ends and without white space around them.
+
+    Returns:
+        The objects; None when the batch must be read line by line, to name what is wrong or since it is not flat.
+    """
+    if not all(line[:1] == "{" and line[-1:] == "}" for line in lines):
+        return None
+    text = "[" + ",\n".join(lines) + "]"
+    try:
+        found, _ = _PLAIN_DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    if len(found) != len(lines) or sum(map(len, found)) != len(_KEY.findall(text)):
+        return None
+    for item in found:
+        for value in item.values():
+            if value.__class__ is dict or (value.__class__ is list and any(v.__class__ in (dict, list) for v in value)):
+                return None
+    objects: list[dict[str, Any]] = found
+    return objects
 
 
 def canonical(value: JSONValue) -> str:
