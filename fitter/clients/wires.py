@@ -68,7 +68,7 @@ def _cap(request: ModelRequest, instrument: Instrument, quirks: Quirks) -> dict[
 
 def _sampling(request: ModelRequest, instrument: Instrument) -> dict[str, Any]:
     value = request.settings.temperature
-    return {"temperature": value} if value is not None and instrument.temperature == "sent" else {}
+    return {"temperature": value} if value is not None and instrument.temperature != "refused" else {}
 
 
 def _chat(model: str, request: ModelRequest, instrument: Instrument, quirks: Quirks, run: int) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _chat(model: str, request: ModelRequest, instrument: Instrument, quirks: Qui
     elif instrument.schema_mode == "json_object":
         params["response_format"] = {"type": "json_object"}
     params |= _cap(request, instrument, quirks) | _sampling(request, instrument)
-    if request.settings.reasoning_effort is not None and instrument.effort == "sent":
+    if request.settings.reasoning_effort is not None and instrument.effort != "refused":
         params["reasoning_effort"] = request.settings.reasoning_effort
     if instrument.seed == "sent":
         params["seed"] = run + 1
@@ -103,7 +103,7 @@ def _responses(model: str, request: ModelRequest, instrument: Instrument, quirks
     elif instrument.schema_mode == "json_object":
         params["text"] = {"format": {"type": "json_object"}}
     params |= _cap(request, instrument, quirks) | _sampling(request, instrument)
-    if request.settings.reasoning_effort is not None and instrument.effort == "sent":
+    if request.settings.reasoning_effort is not None and instrument.effort != "refused":
         params["reasoning"] = {"effort": request.settings.reasoning_effort}
     if instrument.store == "sent":
         params["store"] = False
@@ -120,7 +120,7 @@ def _messages(model: str, request: ModelRequest, instrument: Instrument, quirks:
     config: dict[str, Any] = {}
     if instrument.schema_mode == "json_schema":
         config["format"] = {"type": "json_schema", "schema": fit_schema(request.schema, quirks)[0]}
-    if request.settings.reasoning_effort is not None and instrument.effort == "sent":
+    if request.settings.reasoning_effort is not None and instrument.effort != "refused":
         config["effort"] = request.settings.reasoning_effort
     if config:
         params["output_config"] = config

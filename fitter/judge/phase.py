@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from fitter.calls.journal import Journal
@@ -166,7 +166,7 @@ class Phase:
         for at in range(0, len(self.items), _CHUNK_ROWS):
             rows = []
             for item in self.items[at : at + _CHUNK_ROWS]:
-                request = build_request(self.prompt, item.user_text, self.settings)
+                request = replace(build_request(self.prompt, item.user_text, self.settings), row=item.row)
                 request_hash = sha256(request.to_bytes())
                 rows.append([self._task(item.row, run, request, request_hash) for run in range(self.runs)])
             self._recall([task for row in rows for task in row])
