@@ -10,11 +10,11 @@ from typing import Any
 
 from fitter.advisors import Desk, ModelChecker, ModelDescriber, ModelDrafter, ModelProposer
 from fitter.calls.journal import Journal
-from fitter.calls.record import CallRecord, call_key
+from fitter.calls.record import CallRecord, Role, call_key
 from fitter.clients.base import ModelClient, ModelRequest, ModelSettings, Reply, Usage
 from fitter.clients.instrument import Instrument
 from fitter.clients.options import make_options
-from fitter.clients.probe import Probe, accepted_names, settle
+from fitter.clients.probe import Probe, settle
 from fitter.clients.registry import open_client
 from fitter.errors import SettingsError
 from fitter.jsonio import digest, sha256
@@ -75,7 +75,6 @@ def open_team(settings: FitSettings, journal: Path, run_id: str) -> Team:
         settings=advisor_settings,
         journal=journal,
         run_id=run_id,
-        accepted=accepted_names(advisors),
         budget_calls=settings.budget_calls,
     )
     return Team(
@@ -86,6 +85,7 @@ def open_team(settings: FitSettings, journal: Path, run_id: str) -> Team:
         checker=ModelChecker(desk),
         model_settings=model_settings,
         clients={"judge": judge} if same else {"judge": judge, "advisors": advisors},
+        client_settings={"advisors": advisor_settings},
     )
 
 
@@ -98,10 +98,11 @@ def settle_team(team: Team, contract: VerdictContract, journal: Path, run_id: st
     """
     record: dict[str, Any] = {}
     for name, client in team.clients.items():
-        found = asyncio.run(_settle(client, contract, team.model_settings))
+        found = asyncio.run(_settle(client, contract, team.client_settings.get(name, team.model_settings)))
+        role: Role = "judge" if name == "judge" else "proposer"
         with Journal(journal) as book:
             for request, reply in found.calls:
-                book.append_now(_record(client, request, reply, run_id))
+                book.append_now(_record(client, request, reply, run_id, role))
         record[name] = {
             "spec": client.spec,
             "instrument": None if found.instrument is None else found.instrument.to_json(),
@@ -126,7 +127,7 @@ def adopt_instruments(team: Team, record: Mapping[str, Any]) -> None:
             adopt(Instrument.from_json(given))
 
 
-def _record(client: ModelClient, request: ModelRequest, reply: Reply, run_id: str) -> CallRecord:
+def _record(client: ModelClient, request: ModelRequest, reply: Reply, run_id: str, role: Role) -> CallRecord:
     request_hash, instrument = sha256(request.to_bytes()), digest(client.identity)
     usage = reply.usage or Usage()
     return CallRecord(
@@ -141,7 +142,7 @@ def _record(client: ModelClient, request: ModelRequest, reply: Reply, run_id: st
         ),
         run_id=run_id,
         phase="probe",
-        role="judge",
+        role=role,
         spec=client.spec,
         instrument=instrument,
         request_hash=request_hash,

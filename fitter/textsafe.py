@@ -79,3 +79,23 @@ def safe_name(text: str, *, limit: int = 60) -> str:
         return name
     tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return f"{name[: limit - 13].rstrip('-.') or 'x'}-{tag}"
+
+
+# What could leave the place in a prompt or template where a text is put.
+_TEMPLATE_MARKS = ("{{", "}}", "{%", "%}", "{#", "#}", "${", "<<<", ">>>", "<%", "%>")
+_HEX_NONCE = re.compile(r"[0-9a-f]{32}")
+_URL = re.compile(r"(?i)\b(?:https?|ftp|file|data|javascript)\s*:|\bwww\.|\b[\w-]+\.(?:com|org|net|io|dev|ai)\b")
+
+
+def forbidden(text: str) -> list[tuple[str, str]]:
+    """What no advisor's text may hold (IN-4), as (code, message)."""
+    found = []
+    if any(unicodedata.category(ch) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") for ch in text):
+        found.append(("control_characters", "holds control, bidi or line-break characters"))
+    if any(mark in text for mark in _TEMPLATE_MARKS):
+        found.append(("template_marks", "holds template or fence marks"))
+    if _HEX_NONCE.search(text.casefold()):
+        found.append(("nonce", "holds something that looks like a fence nonce"))
+    if _URL.search(text):
+        found.append(("url", "holds a URL"))
+    return found

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, prompt_text, sentence
+from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, plain, prompt_text
 from fitter.records import Bucket, ErrorRow
 
 BATCH = 12
@@ -53,7 +53,7 @@ class ModelDescriber:
         for n, error in enumerate(batch, 1):
             reasons = " / ".join(error.human_reasons) or "(none given)"
             parts += [
-                (f"interaction {n}", cut(_inside(error.evidence))),
+                (f"interaction {n}", cut(inside(error.evidence))),
                 (
                     f"interaction {n}: reviewer {error.human}, judge {error.judge}",
                     f"Reviewer's reasoning: {cut(reasons, 1500)}\nJudge's reasoning: "
@@ -69,7 +69,7 @@ class ModelDescriber:
             for entry in _objects(value["errors"], "errors", ("n", "description")):
                 if type(entry["n"]) is not int or entry["n"] in found:
                     raise Unfit("an n is no number, or stands there twice")
-                found[entry["n"]] = sentence(entry["description"], f"description {entry['n']}")
+                found[entry["n"]] = plain(entry["description"], f"description {entry['n']}")
             if sorted(found) != numbers:
                 raise Unfit(f"exactly the numbers {numbers[0]} to {numbers[-1]} are needed")
             return {batch[n - 1].row: found[n] for n in numbers}
@@ -108,9 +108,9 @@ class ModelDescriber:
                     raise Unfit(f"members are numbers from 1 to {len(rows)}")
                 made.append(
                     Bucket(
-                        name=f"{direction}: {sentence(entry['name'], 'name', 60)}",
+                        name=f"{direction}: {plain(entry['name'], 'name', 60)}",
                         direction=direction,
-                        description=sentence(entry["description"], "description"),
+                        description=plain(entry["description"], "description"),
                         rows=tuple(sorted(rows[m - 1] for m in members)),
                     )
                 )
@@ -130,10 +130,13 @@ class ModelDescriber:
         )
 
 
-def _inside(evidence: str) -> str:
-    """The judged text without its own fence lines: the advisor has its own fence."""
-    lines = evidence.split("\n")
-    return "\n".join(lines[1:-1]) if len(lines) > 2 else evidence
+def inside(evidence: str) -> str:
+    """The judged text without the judge's fence: the advisor has its own, and no use for the judge's nonce."""
+    first, _, rest = evidence.partition("\n")
+    nonce = first.removeprefix("<<<")
+    if nonce == first or not rest.endswith(f"\n{nonce}>>>"):
+        return evidence
+    return rest.removesuffix(f"\n{nonce}>>>").replace(f"[{nonce} ", "[")
 
 
 def _objects(value: Any, what: str, keys: Sequence[str]) -> list[dict[str, Any]]:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fitter.advisors.describer import _inside
-from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, prompt_text, sentence
+from fitter.advisors.describer import inside
+from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, plain, prompt_text, sentence
 from fitter.advisors.drafter import answers_text
 from fitter.records import Change, Criterion, ProposalBrief
+from fitter.textsafe import one_line
 
 MOST_ERRORS = 10
 _ACTIONS = ("add", "replace", "move", "drop", "set_otherwise", "add_evidence", "drop_evidence", "none")
@@ -42,7 +43,8 @@ class ModelProposer:
             answers=words,
         )
         if brief.rejected is not None:
-            task += f"\n\nYour proposal for this iteration was refused: {brief.rejected}. Propose another one."
+            why = one_line(brief.rejected, 300)
+            task += f"\n\nYour proposal for this iteration was refused: {why}. Propose another one."
         criteria = [f"{c.id} [{c.label}] {c.text}" for c in brief.draft.criteria]
         criteria.append(f"otherwise: {brief.draft.otherwise}")
         buckets = [
@@ -62,7 +64,7 @@ class ModelProposer:
             parts.append(
                 (
                     f"error {n}: reviewer {error.human}, judge {error.judge}",
-                    f"{cut(_inside(error.evidence), 3000)}\nReviewer's reasoning: {cut(reasons, 1000)}\n"
+                    f"{cut(inside(error.evidence), 3000)}\nReviewer's reasoning: {cut(reasons, 1000)}\n"
                     f"Judge's reasoning: {cut(error.judge_reasoning, 1000)}",
                 )
             )
@@ -84,7 +86,7 @@ def _schema() -> dict[str, Any]:
 
 def _read(value: Mapping[str, Any], brief: ProposalBrief, allowed: list[str]) -> Change | None:
     exactly(value, _KEYS)
-    action, why = value["action"], sentence(value["why"], "why")
+    action, why = value["action"], plain(value["why"], "why")
     if action not in _ACTIONS:
         raise Unfit(f"action is none of {list(_ACTIONS)}")
     if action == "none":
@@ -92,7 +94,7 @@ def _read(value: Mapping[str, Any], brief: ProposalBrief, allowed: list[str]) ->
     base: dict[str, Any] = {"bucket": brief.target.name, "why": why}
     if action in ("replace", "move", "drop"):
         by_id = {c.id: c for c in brief.draft.criteria}
-        if value["target_id"] not in by_id:
+        if not isinstance(value["target_id"], str) or value["target_id"] not in by_id:
             raise Unfit(f"target_id is none of {sorted(by_id)}")
         old = by_id[value["target_id"]]
         if action == "drop":
@@ -106,11 +108,18 @@ def _read(value: Mapping[str, Any], brief: ProposalBrief, allowed: list[str]) ->
         added = Criterion(id="new", label=_label(value["label"], allowed), text=sentence(value["text"], "text"))
         return Change(action="add", criterion=added, **base)
     if action == "set_otherwise":
-        return Change(action="set_otherwise", otherwise=sentence(value["otherwise"], "otherwise", 200), **base)
-    name = sentence(value["field_name"], "field_name", 40)
+        otherwise = plain(value["otherwise"], "otherwise", 200)
+        if brief.label.kind != "numeric":
+            otherwise = _label(otherwise, allowed)
+        return Change(action="set_otherwise", otherwise=otherwise, **base)
+    name = plain(value["field_name"], "field_name", 40)
     if action == "drop_evidence":
+        if name not in brief.map_fields:
+            raise Unfit(f"field_name is none of {sorted(brief.map_fields)}")
         return Change(action="change_map", map_change={"drop": name}, **base)
-    field = {"name": name, "path": sentence(value["field_path"], "field_path", 500), "why": why}
+    if name in brief.map_fields:
+        raise Unfit("field_name is a field that is shown already")
+    field = {"name": name, "path": plain(value["field_path"], "field_path", 500), "why": why}
     return Change(action="change_map", map_change={"add": field}, **base)
 
 

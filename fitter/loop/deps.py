@@ -47,6 +47,7 @@ class Team:
         drafter, describer, proposer, checker: who reads text in the fit; they may run on another model.
         model_settings: the judge's settings.
         clients: what the probe settles: ``judge``, and ``advisors`` where that is another client.
+        client_settings: the settings each of them is used with, where they are not the judge's.
     """
 
     judge: ModelClient
@@ -56,6 +57,7 @@ class Team:
     checker: LabelChecker
     model_settings: ModelSettings
     clients: Mapping[str, ModelClient] = field(default_factory=dict)
+    client_settings: Mapping[str, ModelSettings] = field(default_factory=dict)
 
 
 def _hold_nothing(seal: str, holder: str) -> None:

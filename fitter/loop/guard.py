@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fitter.records import Criterion, Draft
-from fitter.textsafe import is_blank
+from fitter.textsafe import forbidden, is_blank
 
 MAX_CRITERION_CHARS = 400
 MAX_CRITERIA = 40
@@ -19,9 +19,6 @@ MIN_LITERAL_ROWS = 3
 _WORD = re.compile(r"\w+", re.UNICODE)
 # Quotation marks that enclose a literal; an apostrophe inside a word is none.
 _QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)|(?<!\w)‘([^’]+)’(?!\w)")
-_URL = re.compile(r"(?i)\b(?:https?|ftp|file|data|javascript)\s*:|\bwww\.|\b[\w-]+\.(?:com|org|net|io|dev|ai)\b")
-_HEX_NONCE = re.compile(r"[0-9a-f]{32}")
-_TEMPLATE_MARKS = ("{{", "}}", "{%", "%}", "{#", "#}", "${", "<<<", ">>>", "<%", "%>")
 _ALWAYS = re.compile(
     r"(?i)^\W*(?:(?:please|you\s+must|you\s+should)\s+)?(?:always|in\s+(?:all|every)\s+cases?|no\s+matter\s+what|regardless|whatever\b.*)"
     r"\b.*\b(?:answer|say|return|output|reply|choose|label)\b"
@@ -137,14 +134,8 @@ def _check_text(text: str, where: str, corpus: Corpus) -> list[Violation]:
         add("IN-4", "blank", "is empty")
     if len(text) > MAX_CRITERION_CHARS:
         add("IN-4", "too_long", f"has {len(text)} characters, over {MAX_CRITERION_CHARS}")
-    if any(unicodedata.category(ch) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") for ch in text):
-        add("IN-4", "control_characters", "holds control, bidi or line-break characters")
-    if any(mark in text for mark in _TEMPLATE_MARKS):
-        add("IN-4", "template_marks", "holds template or fence marks")
-    if _HEX_NONCE.search(text.casefold()):
-        add("IN-4", "nonce", "holds something that looks like a fence nonce")
-    if _URL.search(text):
-        add("IN-4", "url", "holds a URL")
+    for code, message in forbidden(text):
+        add("IN-4", code, message)
     if _ALWAYS.search(text):
         add("IN-4", "unconditional", "answers one class whatever the row says")
     if _row_id_in(text, corpus.row_ids):

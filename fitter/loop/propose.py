@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from fitter.errors import UserError
@@ -42,7 +43,13 @@ def _need(change: Change) -> Criterion:
 
 
 def apply(
-    change: Change, draft: Draft, evidence: EvidenceMap, *, labels: tuple[str, ...], new_id: str
+    change: Change,
+    draft: Draft,
+    evidence: EvidenceMap,
+    *,
+    labels: tuple[str, ...],
+    new_id: str,
+    numeric: bool = False,
 ) -> tuple[Draft, EvidenceMap]:
     """Best with the one change made.
 
@@ -52,6 +59,7 @@ def apply(
         evidence: best's map.
         labels: canonical texts that a criterion may speak for.
         new_id: id of an added criterion.
+        numeric: the label is a number, and so is the closing answer.
 
     Returns:
         The candidate's draft and map; exactly one of them differs from best's.
@@ -63,7 +71,8 @@ def apply(
     if change.action == "change_map":
         return draft, _change_map(change, evidence)
     if change.action == "set_otherwise":
-        if change.otherwise not in labels or change.otherwise == draft.otherwise:
+        fits = _is_number(change.otherwise) if numeric else change.otherwise in labels
+        if not fits or change.otherwise == draft.otherwise:
             raise BadChange("the change sets the closing answer to what it is, or to no class")
         return replace(draft, otherwise=change.otherwise or ""), evidence
     if change.action == "add":
@@ -91,6 +100,13 @@ def apply(
     return replace(draft, criteria=tuple(criteria)), evidence
 
 
+def _is_number(text: str | None) -> bool:
+    try:
+        return text is not None and math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def _change_map(change: Change, evidence: EvidenceMap) -> EvidenceMap:
     edit = dict(change.map_change or {})
     if set(edit) == {"drop"}:
@@ -103,8 +119,8 @@ def _change_map(change: Change, evidence: EvidenceMap) -> EvidenceMap:
     if set(edit) == {"add"}:
         try:
             added = EvidenceField.model_validate(edit["add"])
-        except ValueError as fault:
-            raise BadChange(f"the change adds a map field that is not valid: {fault}") from None
+        except ValueError:  # what it says quotes the field, which is a model's words
+            raise BadChange("the change adds a map field whose name or path is not valid") from None
         if any(f.name == added.name or f.path == added.path for f in evidence.fields):
             raise BadChange("the change adds a field that the map already has")
         return evidence.model_copy(update={"fields": (*evidence.fields, added), "reviewed": False})

@@ -17,6 +17,7 @@ from fitter.loop.guard import Corpus, Violation, check_draft
 from fitter.loop.state import State
 from fitter.loop.steps.context import Fit, Version, number
 from fitter.loop.steps.measuring import render_rows
+from fitter.loop.strategies import NoAdvice
 from fitter.records import Criterion, Draft, DraftBrief, LabelledReason
 from fitter.workspace import write_atomic
 
@@ -121,7 +122,18 @@ def draft(deps: Deps, state: State) -> dict[str, Any]:
     deps.progress.phase("draft" if at == 0 else "redraft")
     found = EvidenceMap.model_validate(fit.store.read("map.json")["map"])
     failure = fit.store.read("degenerate.json")["failure"] if at > 0 else None
-    made, refused = _drafted(fit, found, failure)
+    try:
+        made, refused = _drafted(fit, found, failure)
+    except NoAdvice as fault:
+        if at == 0:
+            raise RunError(
+                f"there is no first draft: {fault}",
+                hint="add domain notes (--notes) that say in general words what each class means, or let another model "
+                "draft (--proposer), in a new fit",
+            ) from None
+        # The redraft is a second chance, no condition: the first draft is measured again, from the journal.
+        first = fit.version(state["draft_version"]).prompt.draft
+        made, refused, failure = first, [], f"{failure}; and there is no redraft: {fault}"
     fit.store.write(f"drafts/{number(at)}.json", {"failure": failure, "refused": refused})
     write_version(fit, at, made, found)
     return {"version": at, "draft_version": state.get("draft_version", at)}
@@ -171,7 +183,11 @@ def _without_fence(rendered: str, nonce: str) -> str:
 
 
 def _drafted(fit: Fit, found: EvidenceMap, failure: str | None) -> tuple[Draft, list[dict[str, str]]]:
-    """A draft that passes the guards: asked for again once, then pruned criterion by criterion."""
+    """A draft that passes the guards: asked for again once, then pruned criterion by criterion.
+
+    Raises:
+        NoAdvice: there is no such draft.
+    """
     corpus = train_corpus(fit, found)
     drafter = fit.team.drafter
     made = drafter.draft(brief_of(fit, failure))
@@ -185,9 +201,8 @@ def _drafted(fit: Fit, found: EvidenceMap, failure: str | None) -> tuple[Draft, 
     bad = {v.where for v in violations}
     kept = tuple(c for c in made.criteria if c.id not in bad)
     if "task" in bad or not kept:
-        raise RunError(
-            "the drafter twice wrote a draft that the guards refuse: " + "; ".join(v.message for v in violations[:3]),
-            hint="add domain notes (--notes) that say in general words what each class means",
+        raise NoAdvice(
+            "the drafter twice wrote a draft that the guards refuse: " + "; ".join(v.message for v in violations[:3])
         )
     return Draft(task=made.task, criteria=kept, otherwise=made.otherwise), refused
 

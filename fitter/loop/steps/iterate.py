@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from fitter.labels import text
 from fitter.loop.census import check_buckets, error_rows, target_bucket
 from fitter.loop.decide import decide as keep_rule
 from fitter.loop.deps import Deps
-from fitter.loop.guard import check_criterion, copies
+from fitter.loop.guard import Violation, check_criterion, copies
 from fitter.loop.propose import BadChange, apply, describe
 from fitter.loop.state import State
 from fitter.loop.steps.context import Fit, Version, number
@@ -167,23 +168,52 @@ def _recordable(fit: Fit, best: Version, buckets: list[Bucket]) -> list[Bucket]:
         if copies(name, corpus):
             name = f"{bucket.direction}: bucket {n}"
         if copies(description, corpus):
-            description = "(withheld: it copied text of a row)"
+            description = _WITHHELD
         made.append(replace(bucket, name=name, description=description))
     return made
 
 
 def _proposal(fit: Fit, state: State, refusal: str | None) -> dict[str, Any]:
-    """One proposal as a record; None with its cause where the proposer gives none (LO-6)."""
+    """One proposal as a record; None with its cause where the proposer gives none (LO-6).
+
+    The record is tracked, so what copies a row's text is withheld from it (SC-4). A copied reason goes and the change
+    stays; a copied change is refused here and now, since its text is not kept for the guard to read.
+    """
     brief = _brief(fit, state, refusal)
     try:
         change = fit.team.proposer.propose(brief)
     except NoAdvice as fault:
-        return {"change": None, "cause": str(fault)}
+        return {"change": None, "cause": str(fault), "refused": None}
     if change is None:
-        return {"change": None, "cause": None}
-    if copies(change.why, train_corpus(fit, fit.version(state["best"]).evidence)):
-        change = replace(change, why="(withheld: it copied text of a row)")
-    return {"change": change_to_json(change), "cause": None}
+        return {"change": None, "cause": None, "refused": None}
+    best = fit.version(state["best"])
+    corpus = train_corpus(fit, best.evidence)
+    refused = None
+    if copies(change.why, corpus):
+        change = replace(change, why=_WITHHELD)
+    criterion, edit = change.criterion, change.map_change
+    if criterion is not None and criterion.text not in {c.text for c in best.prompt.draft.criteria}:
+        violations = check_criterion(criterion, corpus)
+        if any(v.rule == "LO-4" for v in violations):
+            refused = _said(violations)
+            change = replace(change, criterion=replace(criterion, text=_WITHHELD))
+    if edit is not None and any(copies(text, corpus) for text in _strings(edit)):
+        refused = "the change of the evidence map copies text of a train row"
+        change = replace(change, map_change={"add": {"name": "withheld", "path": "withheld", "why": _WITHHELD}})
+    return {"change": change_to_json(change), "cause": None, "refused": refused}
+
+
+_WITHHELD = "(withheld: it copied text of a row)"
+
+
+def _said(violations: list[Violation]) -> str:
+    return "; ".join(sorted({v.message for v in violations}))
+
+
+def _strings(edit: Mapping[str, Any]) -> list[str]:
+    """The texts of a map change, without the reason."""
+    field = edit.get("add", edit)
+    return [value for key, value in field.items() if key != "why" and isinstance(value, str)]
 
 
 def propose(deps: Deps, state: State) -> dict[str, Any]:
@@ -208,11 +238,13 @@ def guard(deps: Deps, state: State) -> dict[str, Any]:
         name = f"proposals/{iteration}-{turn}.json"
         if not fit.store.has(name):
             fit.store.write(name, {**_proposal(fit, state, refusal), "after": refusal})
-        record = fit.store.read(name)["change"]
-        if record is None:
+        record = fit.store.read(name)
+        if record["change"] is None:
             break
-        change = change_from_json(record)
-        refusal, made = _refuse(fit, change, best, at)
+        made = None
+        refusal = record["refused"]
+        if refusal is None:
+            refusal, made = _refuse(fit, change_from_json(record["change"]), best, at)
         if made is not None:
             fit.store.write(f"guards/{iteration}.json", {"accepted_turn": turn, "refused": refusal})
             return {"candidate": made.number}
@@ -224,12 +256,17 @@ def _refuse(fit: Fit, change: Change, best: Version, at: int) -> tuple[str | Non
     """Why a change is refused, or the candidate it makes, written as a version."""
     try:
         draft, evidence = apply(
-            change, best.prompt.draft, best.evidence, labels=fit.labels_allowed, new_id=f"c{at + 100}"
+            change,
+            best.prompt.draft,
+            best.evidence,
+            labels=fit.labels_allowed,
+            new_id=f"c{at + 100}",
+            numeric=fit.label.kind == "numeric",
         )
         if change.criterion is not None:
             violations = check_criterion(change.criterion, train_corpus(fit, best.evidence))
             if violations:
-                return "; ".join(sorted({v.message for v in violations})), None
+                return _said(violations), None
         if evidence != best.evidence:
             gaps = fit.target.compile(evidence).gaps
             if gaps:
