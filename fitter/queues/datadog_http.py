@@ -30,7 +30,7 @@ EVALUATORS: Final = "/api/unstable/llm-obs/config/evaluators/custom"
 FACADE: Final = "/api/unstable/llm-obs-mcp/v1"
 
 AllowList = tuple[tuple[str, str], ...]
-_PART = "[^/]+"
+_PART = r"(?!\.{1,2}(?:/|$))[^/]+"  # one segment, and none that climbs
 
 # What a queue source may send (GT-1).
 QUEUE_READS: Final[AllowList] = (

@@ -9,8 +9,14 @@ import pytest
 from tests.servers.datadog import StandIn
 
 
-@pytest.fixture
-def stand_in() -> Iterator[StandIn]:
+@pytest.fixture(scope="session")
+def _running() -> Iterator[StandIn]:
     with StandIn() as server:
         yield server
-        assert server.violations == []
+
+
+@pytest.fixture
+def stand_in(_running: StandIn) -> Iterator[StandIn]:
+    _running.reset()
+    yield _running
+    assert _running.violations == []

@@ -53,6 +53,9 @@ class Registry:
     def __init__(self, world: World, switches: Switches) -> None:
         self.world = world
         self.switches = switches
+        self.reset()
+
+    def reset(self) -> None:
         self.writes = 0
         self._hide_list: dict[str, int] = {}
         self._hide_get: dict[str, int] = {}

@@ -79,6 +79,16 @@ class StandIn:
         self._server.should_exit = True
         self._thread.join(timeout=10)
 
+    def reset(self) -> None:
+        """As new: an empty world, default switches, nothing recorded. Starting a server for each test costs more."""
+        vars(self.world).update(vars(World()))
+        vars(self.switches).update(vars(Switches()))
+        self.registry.reset()
+        self.mcp.calls = self.count = 0
+        self.mcp.manager.json_response = True
+        for record in (self.requests, self.tool_calls, self.violations):
+            record.clear()
+
     @property
     def origin(self) -> str:
         return f"http://127.0.0.1:{self.port}"
