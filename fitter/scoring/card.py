@@ -18,7 +18,7 @@ from fitter.scoring.frame import SMALL_CLASS, Fixed, class_rows
 from fitter.scoring.intervals import mover_mean, wilson
 from fitter.scoring.judges import Confidence, Constant, Flips, best_constant, confidence, flips
 from fitter.scoring.statistic import absolute_errors, correct, measure, smallest_class
-from fitter.scoring.table import CardInput, Table, tabulate
+from fitter.scoring.table import CardInput, Table, tabulate, votes_of
 from fitter.scoring.values import EPSILON, BoolArray, IntArray, Interval, Value
 from fitter.scoring.votes import NO_VOTE, Vote, quorum
 
@@ -384,23 +384,3 @@ def _warnings(
     if sure.advice is not None:
         out.append(sure.advice)
     return tuple(out)
-
-
-def votes_of(table: Table) -> tuple[Vote, ...]:
-    """The votes of the judged rows, standing or missing, in row order."""
-    counts = (~np.isnan(table.confidence)).sum(axis=1)
-    sums = np.nan_to_num(table.confidence).sum(axis=1)
-    means = [float(s / c) if c else None for s, c in zip(sums, counts, strict=True)]
-    return tuple(
-        Vote(
-            row=row,
-            value=None if code == NO_VOTE else table.values[code],
-            reason=reason if reason in ("no_quorum", "tie", "unavailable") else None,
-            usable=usable,
-            confidence=mean,
-        )
-        for row, code, reason, usable, mean, judged in zip(
-            table.rows, table.votes.tolist(), table.reasons, table.usable.tolist(), means, table.judged, strict=True
-        )
-        if judged
-    )

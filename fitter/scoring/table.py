@@ -15,7 +15,7 @@ from fitter.labels import LabelValue, text, to_json
 from fitter.records import Pass, RowReason
 from fitter.scoring.frame import Fixed, check_labels, check_listed, is_kind
 from fitter.scoring.values import BoolArray, FloatArray, IntArray
-from fitter.scoring.votes import NO_VOTE, check_run, medians, quorum, tally
+from fitter.scoring.votes import NO_VOTE, Vote, check_run, medians, quorum, tally
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +227,26 @@ def _steps(steps: FloatArray, numbers: FloatArray) -> IntArray:
     """Codes of numbers in their ascending list; NaN is no answer."""
     found = np.searchsorted(steps, np.nan_to_num(numbers))
     return np.where(np.isnan(numbers), NO_VOTE, found).astype(np.int64)
+
+
+def votes_of(table: Table) -> tuple[Vote, ...]:
+    """The votes of the judged rows, standing or missing, in row order."""
+    counts = (~np.isnan(table.confidence)).sum(axis=1)
+    sums = np.nan_to_num(table.confidence).sum(axis=1)
+    means = [float(s / c) if c else None for s, c in zip(sums, counts, strict=True)]
+    return tuple(
+        Vote(
+            row=row,
+            value=None if code == NO_VOTE else table.values[code],
+            reason=reason if reason in ("no_quorum", "tie", "unavailable") else None,
+            usable=usable,
+            confidence=mean,
+        )
+        for row, code, reason, usable, mean, judged in zip(
+            table.rows, table.votes.tolist(), table.reasons, table.usable.tolist(), means, table.judged, strict=True
+        )
+        if judged
+    )
 
 
 def _check_answer(value: LabelValue, fixed: Fixed, row: str) -> None:

@@ -198,6 +198,10 @@ def test_ke3_no_measurable_class_may_fall_by_more_than_a_tenth_and_a_row() -> No
     down_two = run(labels, best, answers(labels, {0, 1}, other))
     assert failed(down_two) == {"class_recall"}
     assert run(labels, best, answers(labels, {0}, other)).kept  # one row of ten: exactly 0.10
+    labels = ["a"] * 6 + ["b"] * 10 + ["c"] * 30
+    best = answers(labels, set(range(6, 12)), other)
+    assert run(labels, best, answers(labels, {0}, other)).kept  # one row of six is 0.17, but only one row
+    assert failed(run(labels, best, answers(labels, {0, 1}, other))) == {"class_recall"}
 
 
 def test_ke3_a_class_under_six_rows_is_not_checked_on_its_own() -> None:
