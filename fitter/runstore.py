@@ -184,10 +184,15 @@ class RunStore:
         write_atomic(self.path(name, private=private), text, private=private)
 
     def event(self, kind: str, **fields: Any) -> None:
-        """Appends one line to events.jsonl: the only artefact with a clock, and no part of any decision."""
+        """Appends one line to events.jsonl: the only artefact with a clock, and no part of any decision.
+
+        The manifest leaves it out, so each line carries a sum over itself and the sum before (:func:`event_sum`).
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        line = canonical({"at": round(time.time(), 3), "event": kind, **fields}) + "\n"
-        _append(self.folder / "events.jsonl", line)
+        path = self.folder / "events.jsonl"
+        before = path.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2] if path.exists() else b""
+        event = {"at": round(time.time(), 3), "event": kind, **fields}
+        _append(path, canonical({**event, "sum": event_sum(before.decode("utf-8", "replace"), event)}) + "\n")
 
     def names(self, folder: str) -> list[str]:
         """Stems of the artefacts in a folder, sorted: ``names("cards")`` → ``["000", "001"]``."""
@@ -213,6 +218,11 @@ class RunStore:
             "private": {p.relative_to(private).as_posix(): sha256(p.read_bytes()) for p in hidden},
         }
         write_atomic(self.folder / MANIFEST, pretty(value))
+
+
+def event_sum(before: str, event: Mapping[str, Any]) -> str:
+    """The sum of an event: over the whole line before it (empty for the first) and its own members."""
+    return sha256(before + canonical(event))[:16]
 
 
 def _append(path: Path, line: str) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fitter import __version__, errors
-from fitter.cli import evidence, fit, init, resume, runs, score, show
+from fitter.cli import evidence, fit, init, replay, resume, runs, score, show
 from fitter.textsafe import visible
 
 EPILOG = (
@@ -57,6 +57,7 @@ app.command("runs")(runs.command)
 app.command("show")(show.command)
 app.command("evidence")(evidence.command)
 app.command("score")(score.command)
+app.command("replay")(replay.command)
 app.command("init")(init.command)
 
 

@@ -40,6 +40,8 @@ def gather(store: RunStore) -> dict[str, Any]:
         "decisions": [store.read(f"decisions/{name}.json") for name in store.names("decisions")],
         "stop": maybe("stop.json"),
         "holdout": maybe("holdout.json"),
+        "optimism": maybe("optimism.json"),
+        "agreement": maybe("agreement.json"),
         "injection": maybe("injection.json"),
         "result": maybe("result.json"),
         "ledger": store.read_rows("ledger.jsonl") if store.has("ledger.jsonl") else [],

@@ -7,7 +7,7 @@ from typing import Any
 
 from fitter.publishing.verify import DISABLED_LINE, REHEARSAL_LINE
 from fitter.queues.snapshot import load_rows
-from fitter.report import sections
+from fitter.report import limits, sections
 from fitter.report.facts import main_card
 from fitter.report.figures import code, interval, number
 from fitter.runstore import RunStore
@@ -42,8 +42,8 @@ def render(facts: Mapping[str, Any]) -> str:
     lines += [*_about(facts), ""]
     if facts["winner"] is not None:
         for section in (
-            sections.scores, sections.per_class, sections.disagreements, sections.confidence, sections.decisions,
-            sections.card_exclusions,
+            sections.scores, limits.ceiling, sections.per_class, sections.disagreements, sections.confidence,
+            sections.decisions, sections.card_exclusions,
         ):  # fmt: skip
             lines += [*section(facts), ""]
     lines += [*sections.rows_used(facts), ""]

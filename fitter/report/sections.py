@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from fitter.loop.stop import SENTENCES
+from fitter.report import limits as limits_of
 from fitter.report.facts import HOLDOUT_V0, HOLDOUT_WINNER, main_card
 from fitter.report.figures import code, figure, ids, interval, number, plural, table
 from fitter.textsafe import visible
@@ -15,7 +16,7 @@ Facts: TypeAlias = Mapping[str, Any]
 
 def in_sample(facts: Facts) -> str:
     """How every train figure is called (SP-1)."""
-    return f"in-sample, selected from {plural(facts['result']['versions'], 'candidate')}"
+    return f"in-sample, selected from {plural(facts['result']['versions'], 'candidate')}{limits_of.chance(facts)}"
 
 
 def where(facts: Facts, card: str) -> str:
@@ -89,12 +90,13 @@ def scores(facts: Facts) -> list[str]:
     rows = []
     for stem, called in names:
         if stem in facts["cards"]:
-            rows.append(_score_row(facts, stem, f"{called}, train"))
+            rows.append(_score_row(facts, stem, f"{called}, train ({in_sample(facts)})"))
     for stem, called in ((HOLDOUT_V0, "v0"), (HOLDOUT_WINNER, "winner" if len(names) == 2 else "v0 = winner")):
         if stem in facts["cards"]:
             rows.append(_score_row(facts, stem, f"{called}, holdout"))
     head = ("version and rows", "headline (votes)", "deployable", "accuracy", "constant judge", "rows", "flip rate")
     lines = ["## Scores", "", table(head, rows), "", f"Train figures are {in_sample(facts)}."]
+    lines += limits_of.optimism(facts)
     improvement = facts["holdout"]["improvement"] if facts["holdout"] and facts["holdout"]["opened"] else None
     if improvement is not None:
         paired = improvement["paired"]

@@ -25,6 +25,8 @@ from fitter.publishing.verify import publish_and_verify, receipt_folder
 from fitter.report.facts import gather
 from fitter.report.markdown import render
 from fitter.scoring.card import card_of
+from fitter.scoring.optimism import selection_optimism
+from fitter.scoring.table import tabulate
 
 INJECTION_ROWS_PER_ANSWER = 3
 MOST_ANSWERS = 4  # numeric and multi-select labels have many: a few are enough
@@ -159,6 +161,8 @@ def report(deps: Deps, state: State) -> dict[str, Any]:
         with Journal(deps.workspace.journal) as journal:
             fit.store.write_rows("ledger.jsonl", ledger_rows(journal.calls(fit.store.run_id)))
     ending = ending_of(fit, state)
+    if state.get("v0") is not None:
+        _write_optimism(fit, state)
     fit.store.write(
         "result.json",
         {"ending": ending, "gate": state.get("gate"), "v0": state.get("v0"), "winner": state.get("best"),
@@ -170,6 +174,15 @@ def report(deps: Deps, state: State) -> dict[str, Any]:
     if ending is not None:
         fit.store.write_manifest()
     return {"ending": ending}
+
+
+def _write_optimism(fit: Fit, state: State) -> None:
+    """What selection alone could have gained on these rows, beside every train figure (SP-1)."""
+    if not fit.store.has("optimism.json"):
+        given = card_input(fit, number(state["v0"]), fit.train, fit.groups)
+        candidates = max(0, state.get("versions", 1) - 1)
+        made = selection_optimism(fit.fixed, tabulate(fit.fixed, given), candidates=candidates)
+        fit.store.write("optimism.json", made.to_json())
 
 
 def write_report(fit: Fit) -> None:

@@ -16,6 +16,7 @@ from fitter.labels import LabelSchema, text, to_json
 from fitter.loop.deps import Deps
 from fitter.loop.state import State
 from fitter.loop.steps.context import Fit
+from fitter.loop.steps.reviewers import agreement_of, kept_reviews
 from fitter.queues.intake import IntakeOptions
 from fitter.queues.intake import intake as take_in
 from fitter.queues.recap import Intake
@@ -309,7 +310,10 @@ def seal(deps: Deps, state: State) -> dict[str, Any]:
     ids = frozenset(row.id for row in split.train)
     fit.store.write_text("train.jsonl", dump_rows(split.train), private=True)
     reviews = [dict(zip(("row", "annotator", "label", "role"), r, strict=True)) for r in staged["reviews"]]
-    fit.store.write_rows("reviews.jsonl", [r for r in reviews if r["row"] in ids], private=True)
+    contested = recap["excluded"]["contested"]["ids"]
+    kept = kept_reviews(reviews, train=ids, usable=len(rows), contested=contested)
+    fit.store.write_rows("reviews.jsonl", kept, private=True)
+    fit.store.write("agreement.json", agreement_of(kept, label.kind))
     fit.store.write_rows("labels/train.jsonl", label_rows(split.train, positional=staged["positional"]))
     fit.store.write("intake.json", _named(recap, ids))
     fit.store.write("split.json", split.to_json())

@@ -1,0 +1,21 @@
+"""``fitter replay RUN``: a run's figures again, from its retained passes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fitter.cli.common import out, workspace_of
+
+
+def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
+    """Recompute every score, decision and report figure without a model call; exit 1 on any difference."""
+    from fitter.errors import EXIT_FAILED
+    from fitter.evaluation.replay import replay, show
+    from fitter.workspace import Workspace
+
+    found = replay(Workspace(workspace_of(ctx)), run)
+    out("\n".join(show(run, found)))
+    if not found.intact:
+        raise typer.Exit(EXIT_FAILED)
