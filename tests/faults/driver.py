@@ -42,7 +42,7 @@ GIVEN = {
     "app": "support-assistant",
     "scope": "trace",
     "publish_to": "local",
-    "max_iterations": 3,
+    "max_iterations": 2,
 }
 RUN = "support_policy-001"
 
