@@ -24,8 +24,15 @@ def out(text: str = "") -> None:
 
 
 def workspace_of(ctx: typer.Context) -> Path:
-    """The folder given with ``--workspace``."""
+    """The folder given with ``--workspace``.
+
+    Raises:
+        UserError: it is a file, or lies below one.
+    """
+    from fitter.workspace import check_root
+
     folder: Path = ctx.obj
+    check_root(folder)
     return folder
 
 

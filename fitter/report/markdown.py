@@ -7,7 +7,7 @@ from typing import Any
 
 from fitter.publishing.verify import DISABLED_LINE, REHEARSAL_LINE
 from fitter.queues.snapshot import load_rows
-from fitter.report import limits, sections
+from fitter.report import account, limits, sections
 from fitter.report.facts import main_card
 from fitter.report.figures import code, interval, number
 from fitter.runstore import RunStore
@@ -43,13 +43,13 @@ def render(facts: Mapping[str, Any]) -> str:
     if facts["winner"] is not None:
         for section in (
             sections.scores, limits.ceiling, sections.per_class, sections.disagreements, sections.confidence,
-            sections.decisions, sections.card_exclusions,
+            sections.decisions, account.card_exclusions,
         ):  # fmt: skip
             lines += [*section(facts), ""]
-    lines += [*sections.rows_used(facts), ""]
+    lines += [*account.rows_used(facts), ""]
     if facts["winner"] is not None:
         for section in (
-            sections.findings, sections.evidence, sections.prompt, sections.fidelity, sections.cost, sections.limits,
+            account.findings, account.evidence, account.prompt, account.fidelity, account.cost, account.limits,
         ):  # fmt: skip
             made = section(facts)
             lines += [*made, ""] if made else []
@@ -102,7 +102,8 @@ def summary(facts: Mapping[str, Any]) -> str:
             if stem in facts["cards"]:
                 headline = facts["cards"][stem]["headline"]
                 lines.append(
-                    f"  {called} on the holdout, by votes: {number(headline['value'])}, {interval(headline['ci95'])}"
+                    f"  {called} on the {sections.rows_called(facts, stem)}, by votes: {number(headline['value'])}, "
+                    f"{interval(headline['ci95'])}"
                 )
         if not sections.beaten(facts, name, deployable["mean"]):
             lines.append("  NOT better than the constant judge: do not rely on it")

@@ -6,8 +6,10 @@ imports again. Speaks JSON lines: {"argv", "cwd", "env", "out", "err", "fsize", 
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import resource
 import sys
 import traceback
@@ -17,12 +19,16 @@ import langgraph.checkpoint.sqlite
 import langsmith
 import scipy.stats
 
+import fitter
 from fitter import fitting
 from fitter.cli import main
 from fitter.loop import graph
 from fitter.loop.steps import finish, iterate, prepare
 
-b"".decode("utf-8-sig")  # the codec is a file that a process without rights may not read
+b"x".decode("utf-8-sig")  # loads the codec: a process without rights may not read its file
+for _module in pkgutil.walk_packages(fitter.__path__, "fitter."):
+    importlib.import_module(_module.name)
+
 LOADED = (langgraph.checkpoint.sqlite, langsmith, scipy.stats, fitting, graph, finish, iterate, prepare)
 
 
