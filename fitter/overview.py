@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fitter.errors import FitterError, UserError
 from fitter.jsonio import sha256
 from fitter.runstore import MANIFEST, RunStore
-from fitter.settings import FitSettings
 from fitter.textsafe import one_line, visible
 from fitter.workspace import Workspace
+
+if TYPE_CHECKING:  # listing runs must stay instant: what needs pydantic is imported where it is used
+    from fitter.settings import FitSettings
 
 
 def list_runs(workspace: Workspace) -> list[dict[str, str]]:
@@ -109,6 +111,8 @@ def show_evidence(workspace: Workspace, row: str, *, run_id: str | None, map_fil
             raise UserError("there is no run here that got as far as an evidence map", hint="`fitter fit` makes one")
         run_id = max(runs, key=lambda r: (workspace.run(r) / "config.json").stat().st_mtime)
     store = RunStore(workspace, run_id)
+    from fitter.settings import FitSettings
+
     settings = FitSettings.model_validate(store.read("config.json")["settings"])
     path = store.path("train.jsonl", private=True)
     if not path.is_file():

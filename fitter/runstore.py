@@ -14,13 +14,15 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fitter.errors import Tampered, UserError
 from fitter.jsonio import JSONFault, canonical, jsonl, pretty, sha256, strict_loads
-from fitter.labels import LabelKind, from_json, to_json
-from fitter.records import Pass
 from fitter.workspace import Workspace, write_atomic, write_once
+
+if TYPE_CHECKING:  # pydantic is not needed to list runs, and takes longer than listing them
+    from fitter.labels import LabelKind
+    from fitter.records import Pass
 
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
@@ -149,6 +151,8 @@ class RunStore:
 
     def write_passes(self, name: str, passes: Sequence[Pass]) -> None:
         """Retains passes: labels and reason codes tracked, the judge's words in private/."""
+        from fitter.labels import to_json
+
         tracked, words = [], []
         for made in sorted(passes, key=lambda p: (p.row, p.run)):
             record = asdict(made)
@@ -162,6 +166,9 @@ class RunStore:
 
     def read_passes(self, name: str, kind: LabelKind) -> list[Pass]:
         """Reads retained passes; the judge's words are joined where private/ is present."""
+        from fitter.labels import from_json
+        from fitter.records import Pass
+
         words: dict[tuple[str, int], str] = {}
         if self.has(f"reasoning/{name}.jsonl", private=True):
             for record in self.read_rows(f"reasoning/{name}.jsonl", private=True):
