@@ -177,10 +177,10 @@ def flat_objects(lines: Sequence[str]) -> list[dict[str, Any]] | None:
         return None
     text = "[" + ",\n".join(lines) + "]"
     try:
-        found, _ = _PLAIN_DECODER.raw_decode(text)
+        found, end = _PLAIN_DECODER.raw_decode(text)
     except (ValueError, RecursionError):
         return None
-    if len(found) != len(lines) or sum(map(len, found)) != len(_KEY.findall(text)):
+    if end != len(text) or len(found) != len(lines) or sum(map(len, found)) != len(_KEY.findall(text)):
         return None
     for item in found:
         for value in item.values():

@@ -181,7 +181,7 @@ def paired_lines(paired: Mapping[str, Any], metric: str) -> list[str]:
         f"({'improved' if delta['improved'] else 'not improved'}), {interval(delta['ci95'])}{p_bootstrap}",
         f"  gained {len(paired['gained_ids'])} ({_ids(paired['gained_ids'])})",
         f"  lost {len(paired['lost_ids'])} ({_ids(paired['lost_ids'])})",
-        f"  {p_name} {number(paired[p_name])}: {cell(paired.get('p_tests', ''), 200)}",
+        f"  {p_name} {number(paired[p_name])}: {cell(paired['tests'], 200)}",
         f"  min_delta {number(least['value'])} ({cell(least['winner'])}; {terms}); one row is worth "
         f"{number(least['one_row'])}",
     ]
