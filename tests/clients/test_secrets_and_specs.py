@@ -134,7 +134,9 @@ def test_a_password_in_a_url_is_refused_and_not_quoted() -> None:
 def test_any_text_is_a_spec_or_a_user_error(text: str) -> None:
     for candidate in (text, "openai:" + text, "openai:m@http" + text, "azure:" + text):
         with contextlib.suppress(SettingsError):
-            parse_spec(candidate)
+            spec = parse_spec(candidate)
+            assert spec.model or spec.provider == "lexicon"
+            assert spec.url is None or spec.url.startswith(("http://", "https://"))
 
 
 @pytest.mark.parametrize(
