@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from fitter.report.facts import main_card
-from fitter.report.figures import code, ids, number, plural, table
+from fitter.report.figures import code, ids, number, plural, prose, table
 from fitter.report.sections import Facts, rows_called, where
-from fitter.textsafe import visible
 
 
 def rows_used(facts: Facts) -> list[str]:
@@ -29,7 +28,7 @@ def rows_used(facts: Facts) -> list[str]:
     counted = [f"{name.replace('_', ' ')} {n}" for name, n in intake["counts"].items()]
     if counted:
         lines.append("Counted on the way: " + ", ".join(counted) + ".")
-    lines += [f"**{visible(warning)}**" for warning in intake["warnings"]]
+    lines += [f"**{prose(warning)}**" for warning in intake["warnings"]]
     if split is not None and split["seal"] is not None:
         lines.append(
             f"Split by groups, sealed before anything looked at a row: {split['train_rows']} train, "
@@ -43,7 +42,7 @@ def rows_used(facts: Facts) -> list[str]:
                 f"One input text covers {n} rows ({number(share * 100, 1)}%): it is boilerplate and joins no rows."
             )
         if split["reason"]:
-            lines.append(f"No holdout: {visible(split['reason'])}.")
+            lines.append(f"No holdout: {prose(split['reason'])}.")
     return lines
 
 

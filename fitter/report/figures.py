@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fitter.textsafe import markdown_inline
+from fitter.textsafe import markdown_inline, one_line
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -43,6 +44,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def code(text: object, limit: int = 200) -> str:
     """Untrusted text as inline code."""
     return markdown_inline(str(text), limit)
+
+
+_MARKS = re.compile(r"[\\`<>\[\]|]")
+
+
+def prose(text: str) -> str:
+    """A sentence that may hold names from the queue: on one line, hidden characters visible, no markup."""
+    return _MARKS.sub(lambda found: "\\" + found.group(), one_line(text, 2000))
 
 
 def ids(rows: Sequence[str], most: int = 40) -> str:

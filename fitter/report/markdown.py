@@ -9,7 +9,7 @@ from fitter.publishing.verify import DISABLED_LINE, REHEARSAL_LINE
 from fitter.queues.snapshot import load_rows
 from fitter.report import account, limits, sections
 from fitter.report.facts import main_card
-from fitter.report.figures import code, interval, number
+from fitter.report.figures import code, interval, number, prose
 from fitter.runstore import RunStore
 from fitter.textsafe import markdown_code, one_line, visible
 
@@ -37,7 +37,7 @@ def render(facts: Mapping[str, Any]) -> str:
     lines = [f"# Fit report: {code(settings['name'])}", ""]
     none = why_none(facts)
     if none is not None:
-        lines += [f"**No evaluator was created, because {visible(none)}.**", ""]
+        lines += [f"**No evaluator was created, because {prose(none)}.**", ""]
     lines += [line for text in sections.opening(facts) for line in (text, "")]
     lines += [*_about(facts), ""]
     if facts["winner"] is not None:
@@ -53,7 +53,7 @@ def render(facts: Mapping[str, Any]) -> str:
         ):  # fmt: skip
             made = section(facts)
             lines += [*made, ""] if made else []
-    lines += ["## Evaluator", "", *(f"- {line}" for line in closing(facts))]
+    lines += ["## Evaluator", "", *(f"- {prose(line)}" for line in closing(facts))]
     config_hash = facts["config"]["config_hash"]
     lines += [
         "",

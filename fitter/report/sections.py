@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 from fitter.loop.stop import SENTENCES
 from fitter.report import limits as limits_of
 from fitter.report.facts import HOLDOUT_V0, HOLDOUT_WINNER, main_card
-from fitter.report.figures import code, figure, ids, interval, number, plural, table
-from fitter.textsafe import visible
+from fitter.report.figures import code, figure, ids, interval, number, plural, prose, table
 
 Facts: TypeAlias = Mapping[str, Any]
 
@@ -71,7 +70,7 @@ def opening(facts: Facts) -> list[str]:
     if name != HOLDOUT_WINNER:
         reason = facts["holdout"]["reason"] if facts["holdout"] else "the run did not open one"
         lines.append(
-            f"**There is no out-of-sample figure**: {visible(reason)}. Every figure here is {in_sample(facts)}, and "
+            f"**There is no out-of-sample figure**: {prose(reason)}. Every figure here is {in_sample(facts)}, and "
             "therefore flattering."
         )
     elif facts["holdout"]["exposure"]:
@@ -202,7 +201,7 @@ def per_class(facts: Facts) -> list[str]:
             f"{number(None if without is None else without['value'])} "
             "without them."
         )
-    lines += [f"{warning[0].upper()}{warning[1:]}." for warning in card["warnings"]]
+    lines += [prose(f"{warning[0].upper()}{warning[1:]}.") for warning in card["warnings"]]
     return lines
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,5 +21,12 @@ def ws(tmp_path: Path) -> Path:
 @pytest.fixture
 def good(tmp_path: Path) -> Path:
     """A small queue without a fault."""
-    os.chmod(tmp_path, 0o755)
     return write_jsonl(tmp_path / "good.jsonl", interactions(24))
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that a process without rights can reach (pytest's own lie below one that it cannot)."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)

@@ -140,38 +140,42 @@ def bundle(spans: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 SPAN = {"span_id": "a", "name": "n", "kind": "llm", "input": {"value": "x"}, "output": {"value": "y"}}
-TREES: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "cyclic spans": ([{**SPAN, "parent_id": "b"}, {**SPAN, "span_id": "b", "parent_id": "a"}], "cycle"),
-    "a span that is its own parent": ([{**SPAN, "parent_id": "a"}], "cycle"),
-    "two spans of one id": ([SPAN, SPAN], "twice"),
+TREES: dict[str, list[dict[str, Any]]] = {
+    "cyclic spans": [{**SPAN, "parent_id": "b"}, {**SPAN, "span_id": "b", "parent_id": "a"}],
+    "a span that is its own parent": [{**SPAN, "parent_id": "a"}],
 }
 
 
 @pytest.mark.parametrize("case", TREES)
-def test_a_span_tree_that_is_none_is_refused_with_row_and_pointer(case: str, tmp_path: Path, ws: Path) -> None:
-    spans, word = TREES[case]
-    path = raw(tmp_path / "q.json", json.dumps(bundle(spans)))
-    ended = fit(ws, path, "--scope=trace")
-    refused(ended, ws, "row i-0", "/interactions/0/content")
-    assert word in ended.err or "root" in ended.err
+def test_gt4_a_span_tree_without_a_root_is_unresolvable_and_counted(case: str, tmp_path: Path, ws: Path) -> None:
+    queue = bundle([SPAN])
+    queue["interactions"][0]["content"]["spans"] = TREES[case]
+    ended = fit(ws, raw(tmp_path / "q.json", json.dumps(queue)), "--scope=trace", "--label=verdict")
+    assert ended.code in (0, 3), ended.all
+    recap = run_json(ws, "intake.json")
+    assert recap["excluded"]["unresolvable"]["ids"] == ["i-0"]
+    assert recap["read"] == recap["usable"] + 1  # GT-9
+    assert "1 unresolvable" in (ws / "runs/helpful-001/report.md").read_text(encoding="utf-8")
 
 
-def test_orphan_spans_are_counted_and_kept(tmp_path: Path, ws: Path) -> None:
+def test_two_spans_of_one_id_are_refused_with_row_and_pointer(tmp_path: Path, ws: Path) -> None:
+    path = raw(tmp_path / "q.json", json.dumps(bundle([SPAN, SPAN])))
+    refused(fit(ws, path, "--scope=trace", "--label=verdict"), ws, "row i-0", "/interactions/0/content")
+
+
+def test_orphan_spans_are_counted(tmp_path: Path, ws: Path) -> None:
     spans = [SPAN, {**SPAN, "span_id": "b", "parent_id": "gone"}]
-    path = raw(tmp_path / "q.json", json.dumps(bundle(spans)))
-    ended = fit(ws, path, "--scope=trace", "--label=verdict")
-    if ended.code == 2:
-        refused(ended, ws, "row i-0")
-        return
-    counts = json.loads((ws / "runs/helpful-001/intake.json").read_text(encoding="utf-8"))["counts"]
-    assert any("orphan" in name for name in counts), counts
+    ended = fit(ws, raw(tmp_path / "q.json", json.dumps(bundle(spans))), "--scope=trace", "--label=verdict")
+    assert ended.code in (0, 3), ended.all
+    recap = run_json(ws, "intake.json")
+    assert recap["usable"] == 4
+    assert any("orphan" in name for name in recap["counts"]), recap["counts"]
 
 
-def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path, good: Path) -> None:
+def test_a_file_that_may_not_be_read_is_an_error(open_folder: Path) -> None:
+    good = write_jsonl(open_folder / "good.jsonl", ROWS)
     os.chmod(good, 0)
-    ended = fit(tmp_path / "ws", good, nobody=True)
-    os.chmod(good, 0o644)
-    refused(ended, tmp_path / "ws", "good.jsonl", "cannot be read")
+    refused(fit(open_folder / "ws", good, nobody=True), open_folder / "ws", "good.jsonl", "cannot be read")
 
 
 # -- flags -------------------------------------------------------------------------------------------------------------
