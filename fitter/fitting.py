@@ -33,6 +33,7 @@ from fitter.jsonio import pretty, strict_loads
 from fitter.labels import LabelSchema
 from fitter.loop.deps import Deps, Progress, Quiet, Team
 from fitter.publishing.publisher import Publisher
+from fitter.queues.recap import Intake
 from fitter.queues.source import LabelSource, RawQueue
 from fitter.records import VerdictContract
 from fitter.runstore import BUDGET, MANIFEST, RunStore
@@ -114,6 +115,16 @@ class Fitting:
         from fitter.overview import plan_text
 
         return plan_text(self._deps(), settings)
+
+    def intake(self, settings: FitSettings) -> Intake:
+        """The queue after intake, for whoever only wants to look at it; ``label`` is set. Writes nothing.
+
+        Raises:
+            BadInput: the queue cannot be read.
+        """
+        from fitter.loop.steps.prepare import read_queue
+
+        return read_queue(self._deps(), settings)
 
     # -- a run ---------------------------------------------------------------------------------------------------
 

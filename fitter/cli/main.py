@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fitter import __version__, errors
-from fitter.cli import evidence, fit, init, replay, resume, runs, score, show
+from fitter.cli import compare, estimate, evidence, fit, init, plan, replay, resume, runs, score, show
 from fitter.textsafe import visible
 
 EPILOG = (
@@ -58,6 +58,9 @@ app.command("show")(show.command)
 app.command("evidence")(evidence.command)
 app.command("score")(score.command)
 app.command("replay")(replay.command)
+app.command("compare")(compare.command)
+app.command("plan")(plan.command)
+app.command("estimate")(estimate.command)
 app.command("init")(init.command)
 
 

@@ -95,7 +95,7 @@ def _compare(store: RunStore, manifest: Mapping[str, Any], found: Findings, half
         elif name not in recorded:
             found.differs(prefix + name, "it is here, and the manifest does not list it")
         elif sha256((store.folder / prefix / name).read_bytes()) != recorded[name]:
-            found.differs(prefix + name, "its bytes are not those that were hashed at the end of the run")
+            found.differs(prefix + name, "its bytes are not those that manifest.json records at the end of the run")
         else:
             continue
         bad += 1

@@ -1,0 +1,24 @@
+"""``fitter compare RUN_A RUN_B``: two runs on the same rows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fitter.cli.common import out, workspace_of
+
+
+def command(
+    ctx: typer.Context,
+    run_a: Annotated[str, typer.Argument(help="Run id.")],
+    run_b: Annotated[str, typer.Argument(help="Run id of the same snapshot, label, metric and framing.")],
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare two runs' winners by row and by pass; regressions are shown even when the total improved."""
+    from fitter.evaluation.compare import compare_runs, show
+    from fitter.jsonio import pretty
+    from fitter.workspace import Workspace
+
+    found = compare_runs(Workspace(workspace_of(ctx)), run_a, run_b)
+    out(pretty(found).rstrip() if json_ else "\n".join(show(found)))
