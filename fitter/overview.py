@@ -75,19 +75,26 @@ def verification(store: RunStore) -> list[str]:
     tracked, private = _compared(store, manifest["tracked"], ""), _compared(store, manifest["private"], "private/")
     lines.append(f"- tracked artefacts: {tracked}")
     lines.append(f"- private artefacts: {private}")
-    if not (store.folder / "private").is_dir():
+    if not any(_read(store.folder / "private" / n) is not None for n in manifest["private"]):
         lines.append(
-            "- private/ is not here: every figure, decision and hash above can be shown and recomputed from labels and "
+            "- private/ is not here or may not be read: every figure, decision and hash above can be shown and recomputed from labels and "
             "passes; that the passes answer these rows' text, and the reviewers' and judge's words, cannot be checked"
         )
     return lines
 
 
+def _read(path: Path) -> bytes | None:
+    """A file's bytes; None where it is not here or belongs to somebody who keeps it to themselves."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
 def _compared(store: RunStore, recorded: Mapping[str, str], prefix: str) -> str:
-    missing = sorted(n for n in recorded if not (store.folder / prefix / n).is_file())
-    differ = sorted(
-        n for n, h in recorded.items() if n not in missing and sha256((store.folder / prefix / n).read_bytes()) != h
-    )
+    found = {name: _read(store.folder / prefix / name) for name in recorded}
+    missing = sorted(name for name, data in found.items() if data is None)
+    differ = sorted(n for n, data in found.items() if data is not None and sha256(data) != recorded[n])
     if differ:
         return f"{len(differ)} of {len(recorded)} differ from the manifest: {', '.join(differ[:5])}"
     if missing and len(missing) == len(recorded):
