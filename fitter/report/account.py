@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fitter.report.facts import main_card
 from fitter.report.figures import code, ids, number, plural, prose, table
-from fitter.report.sections import Facts, rows_called, where
+from fitter.report.names import Facts, rows_called, where
 
 
 def rows_used(facts: Facts) -> list[str]:

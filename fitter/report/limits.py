@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from fitter.report.figures import number, plural, table
-
-Facts: TypeAlias = Mapping[str, Any]
+from fitter.report.names import Facts, rows_called
 
 _MOST_PAIRS = 10
-
-
-def chance(facts: Facts) -> str:
-    """The few words that follow "in-sample, selected from k candidates" wherever a train figure is shown."""
-    found = facts["optimism"]
-    if found is None:
-        return ""
-    if found["inflation"]["value"] is None:
-        return "; what selection alone would gain is not known"
-    return f"; selection from noise alone would gain {number(found['inflation']['value'])}"
 
 
 def optimism(facts: Facts) -> list[str]:
@@ -59,12 +48,15 @@ def ceiling(facts: Facts) -> list[str]:
     )
     if found["mean_difference"] is not None:
         lines.append(f"Their mean absolute difference is {_figure(found['mean_difference'])}: a reviewer's own MAE.")
-    for name, called in (("holdout-winner", "on the holdout"), (facts["winner"], "on train")):
+    for name in ("holdout-winner", facts["winner"]):
         if name in facts["cards"]:
             card = facts["cards"][name]
             same = number(card["accuracy"]["value"])
             mae = f", MAE {number(card['headline']['value'])}" if card["headline"]["metric"] == "mae" else ""
-            lines.append(f"Beside it, the winner gives the human's answer {called} in {same} of its votes{mae}.")
+            lines.append(
+                f"Beside it, the winner gives the human's answer on the {rows_called(facts, name)} in {same} of its "
+                f"votes{mae}."
+            )
             break
     lines.append(
         "Agreement among reviewers is the ceiling: where a judge comes near it, what is left of its errors cannot be "

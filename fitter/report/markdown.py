@@ -7,7 +7,7 @@ from typing import Any
 
 from fitter.publishing.verify import DISABLED_LINE, REHEARSAL_LINE
 from fitter.queues.snapshot import load_rows
-from fitter.report import account, limits, sections
+from fitter.report import account, limits, names, sections
 from fitter.report.facts import main_card
 from fitter.report.figures import code, interval, number, prose
 from fitter.runstore import RunStore
@@ -90,22 +90,22 @@ def summary(facts: Mapping[str, Any]) -> str:
         card = facts["cards"][name]
         metric, deployable, constant = card["headline"]["metric"], card["deployable"], card["constant_judge"]
         lines.append(f"deployable {metric} {number(deployable['mean'])}, {interval(deployable['ci95'])}")
-        lines.append(f"  {sections.where(facts, name)}; best constant judge {number(constant['value'])}")
+        lines.append(f"  {names.where(facts, name)}; best constant judge {number(constant['value'])}")
         for stem, called in ((facts["v0"], "v0"), (facts["winner"], "winner")):
             if stem in facts["cards"]:
                 headline = facts["cards"][stem]["headline"]
                 lines.append(
-                    f"  {called} on train ({sections.in_sample(facts)}): {number(headline['value'])}, "
+                    f"  {called} on train ({names.in_sample(facts)}): {number(headline['value'])}, "
                     f"{interval(headline['ci95'])}"
                 )
         for stem, called in (("holdout-v0", "v0"), ("holdout-winner", "winner")):
             if stem in facts["cards"]:
                 headline = facts["cards"][stem]["headline"]
                 lines.append(
-                    f"  {called} on the {sections.rows_called(facts, stem)}, by votes: {number(headline['value'])}, "
+                    f"  {called} on the {names.rows_called(facts, stem)}, by votes: {number(headline['value'])}, "
                     f"{interval(headline['ci95'])}"
                 )
-        if not sections.beaten(facts, name, deployable["mean"]):
+        if not names.beaten(facts, name, deployable["mean"]):
             lines.append("  NOT better than the constant judge: do not rely on it")
     lines.append(f"report: runs/{facts['run']}/report.md")
     return "\n".join(lines)

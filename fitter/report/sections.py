@@ -3,40 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from fitter.loop.stop import SENTENCES
 from fitter.report import limits as limits_of
 from fitter.report.facts import HOLDOUT_V0, HOLDOUT_WINNER, main_card
 from fitter.report.figures import code, figure, ids, interval, number, plural, prose, table
-
-Facts: TypeAlias = Mapping[str, Any]
-
-
-def in_sample(facts: Facts) -> str:
-    """How every train figure is called (SP-1)."""
-    return f"in-sample, selected from {plural(facts['result']['versions'], 'candidate')}{limits_of.chance(facts)}"
-
-
-def where(facts: Facts, card: str) -> str:
-    """What the rows of a card are called."""
-    if card in (HOLDOUT_WINNER, HOLDOUT_V0):
-        return facts["holdout"]["exposure"] or "holdout, opened once"
-    return in_sample(facts)
-
-
-def rows_called(facts: Facts, card: str) -> str:
-    """The side a card's rows stand on, with the name that every figure on them carries (SP-1, SP-5)."""
-    if card not in (HOLDOUT_WINNER, HOLDOUT_V0):
-        return f"train ({in_sample(facts)})"
-    return str(facts["holdout"]["exposure"] or "holdout")
-
-
-def beaten(facts: Facts, card: str, value: float | None) -> bool:
-    """True when a figure is strictly better than the constant judge's on the same rows."""
-    bar = facts["cards"][card]["constant_judge"]["bar"]
-    sign = 1 if facts["cards"][card]["headline"]["direction"] == "higher" else -1
-    return value is not None and bar is not None and (value - bar) * sign > 1e-12
+from fitter.report.names import Facts, beaten, in_sample, rows_called, where
 
 
 def opening(facts: Facts) -> list[str]:
@@ -281,11 +254,9 @@ def decisions(facts: Facts) -> list[str]:
         if stop["contradicting_reasons"]:
             lines.append(
                 "Finding: the reviewers' reasoning of these rows argues for another label than "
-                "theirs; the rows stay wrong: " + ids(stop["contradicting_reasons"])
+                "theirs; the rows stay wrong: " + ids(stop["contradicting_reasons"], most=len(stop["contradicting_reasons"]))
             )
-    refused = sum(len(d["refused"]) for d in facts["drafts"].values()) + sum(
-        1 for g in facts["guards"] if g["refused"] is not None
-    )
+    refused = sum(len(d["refused"]) for d in (*facts["drafts"].values(), *facts["guards"]))
     lines.append(
         "The memorisation and injection guards refused "
         f"{plural(refused, 'proposal or criterion', 'proposals or criteria')}."

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
 import select
+import signal
 import subprocess
+import termios
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.cli_kit import ANSWERS, FITTER, cli, fit, flags, interactions, runs_of, write_csv, write_jsonl
+
+
+def _terminal() -> None:
+    """Makes the terminal ours, so that Ctrl-C is a signal, and one that is not ignored."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Terminal:
@@ -23,6 +32,7 @@ class Terminal:
         self.ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
             [*FITTER, *argv], cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+            preexec_fn=_terminal,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "TERM": "xterm",
                  "COLUMNS": "200"},
         )  # fmt: skip

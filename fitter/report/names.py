@@ -1,0 +1,47 @@
+"""What figures are called in a report: in-sample, out of sample or exposed; and whether they beat no judge. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from fitter.report.facts import HOLDOUT_V0, HOLDOUT_WINNER
+from fitter.report.figures import number, plural
+
+Facts: TypeAlias = Mapping[str, Any]
+
+
+def chance(facts: Facts) -> str:
+    """The few words that follow "in-sample, selected from k candidates" wherever a train figure is shown."""
+    found = facts["optimism"]
+    if found is None:
+        return ""
+    if found["inflation"]["value"] is None:
+        return "; what selection alone would gain is not known"
+    return f"; selection from noise alone would gain {number(found['inflation']['value'])}"
+
+
+def in_sample(facts: Facts) -> str:
+    """How every train figure is called (SP-1)."""
+    return f"in-sample, selected from {plural(facts['result']['versions'], 'candidate')}{chance(facts)}"
+
+
+def where(facts: Facts, card: str) -> str:
+    """What the rows of a card are called."""
+    if card in (HOLDOUT_WINNER, HOLDOUT_V0):
+        return facts["holdout"]["exposure"] or "holdout, opened once"
+    return in_sample(facts)
+
+
+def rows_called(facts: Facts, card: str) -> str:
+    """The side a card's rows stand on, with the name that every figure on them carries (SP-1, SP-5)."""
+    if card not in (HOLDOUT_WINNER, HOLDOUT_V0):
+        return f"train ({in_sample(facts)})"
+    return str(facts["holdout"]["exposure"] or "holdout")
+
+
+def beaten(facts: Facts, card: str, value: float | None) -> bool:
+    """True when a figure is strictly better than the constant judge's on the same rows."""
+    bar = facts["cards"][card]["constant_judge"]["bar"]
+    sign = 1 if facts["cards"][card]["headline"]["direction"] == "higher" else -1
+    return value is not None and bar is not None and (value - bar) * sign > 1e-12
