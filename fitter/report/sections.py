@@ -160,7 +160,7 @@ def per_class(facts: Facts) -> list[str]:
         lines += [table(("value", "held, said", "held, not said", "not held, said", "neither"), body), ""]
     if card["thirds"]:
         body = [
-            [f"{number(t['low'])} to {number(t['high'])}", str(t["rows"]), number(t["mae"]["value"])]
+            [f"{number(t['low'])} to {number(t['high'])}", str(t["rows"]), number(t["mae"])]
             for t in card["thirds"]
         ]
         lines += [table(("third of the label range", "rows", "MAE"), body), ""]
