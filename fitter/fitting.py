@@ -23,21 +23,23 @@ from fitter.errors import (
     EXIT_OK,
     FitterError,
     Interrupted,
+    PublishError,
     RunError,
     SettingsError,
     Stopped,
+    Tampered,
     UserError,
 )
 from fitter.evidence.targets import open_target
 from fitter.jsonio import pretty, strict_loads
 from fitter.labels import LabelSchema
 from fitter.loop.deps import Deps, Progress, Quiet, Team
-from fitter.publishing.publisher import Publisher
+from fitter.platforms import open_publisher
 from fitter.queues.recap import Intake
 from fitter.queues.source import LabelSource, RawQueue
 from fitter.records import VerdictContract
 from fitter.runstore import BUDGET, MANIFEST, RunStore
-from fitter.settings import FitSettings, missing_error
+from fitter.settings import FitSettings, make, missing_error
 from fitter.textsafe import one_line, safe_name
 from fitter.workspace import Workspace, check_root, init, lock, write_atomic
 
@@ -91,23 +93,27 @@ class Fitting:
         self._held: set[str] = set()
         self._sources: dict[str, LabelSource] = {}
         self._teams: dict[str, Team] = {}
+        self._told: set[str] = set()
 
     # -- before a run --------------------------------------------------------------------------------------------
 
     def complete(self, settings: FitSettings) -> FitSettings:
         """Fills in what leaves no choice: the only label of a queue, the only scope its rows have.
 
-        Nothing with an alternative is chosen (LO-1). Reads local queues; asks no platform.
+        Nothing with an alternative is chosen (LO-1). A platform's queue is read only once everything else is
+        answered: a missing flag should not cost minutes of reading.
         """
-        raw = self._open_source(settings).read()
         answers: dict[str, Any] = {}
+        if settings.proposer is None and settings.judge is not None:
+            answers["proposer"] = settings.judge
+        if settings.reads_datadog and not set(settings.missing()) <= {"label", "scope"}:
+            return settings.with_answers(answers) if answers else settings
+        raw = self._open_source(settings).read()
         if settings.label is None and len(raw.schemas) == 1:
             answers["label"] = raw.schemas[0].id
         kinds = {i.content["kind"] for i in raw.interactions if i.content is not None}
         if settings.scope is None and kinds == {"span"} and all(_lone(i.content) for i in raw.interactions):
             answers["scope"] = "span"
-        if settings.proposer is None and settings.judge is not None:
-            answers["proposer"] = settings.judge
         return settings.with_answers(answers) if answers else settings
 
     def dry_run(self, settings: FitSettings) -> str:
@@ -202,6 +208,9 @@ class Fitting:
             if not self._forget_if_empty(run_id):
                 _add_hint(fault, f"then {going_on}")
             raise
+        except PublishError as fault:
+            _add_hint(fault, f"{going_on}: it reads first, and writes only if it must")
+            raise
         except Stopped as fault:
             _add_hint(fault, going_on)
             raise
@@ -226,7 +235,7 @@ class Fitting:
         try:
             with tracing_context(enabled=False):
                 graph = build(deps, SqliteSaver(connection))
-                at = graph.get_state(config)
+                at = _state_of(graph, config, path)
                 if at.interrupts:
                     going: Any = self._answers(at.interrupts, ask)
                 else:
@@ -251,7 +260,11 @@ class Fitting:
     def _given(self, run_id: str) -> dict[str, Any]:
         """The graph's first state: the settings as given."""
         path = self.workspace.run(run_id) / GIVEN
-        return {"run": run_id, "settings": strict_loads(path.read_text(encoding="utf-8"))["settings"]}
+        try:
+            settings = make(**strict_loads(path.read_text(encoding="utf-8"))["settings"])
+        except (ValueError, TypeError, KeyError, UserError) as fault:
+            raise Tampered(f"{path} is not what was written: {one_line(str(fault))}", hint="start a new fit") from None
+        return {"run": run_id, "settings": settings.model_dump(mode="json")}
 
     @staticmethod
     def _answers(interrupts: Any, ask: Ask | None) -> Any:
@@ -339,17 +352,30 @@ class Fitting:
             with_text=with_text,
             interactive=interactive,
             hold=self._hold_seal,
+            note=self._note,
         )
 
     def _open_source(self, settings: FitSettings) -> LabelSource:
         from fitter.queues.files import FlatColumns
         from fitter.queues.registry import SourceOptions, open_source
 
-        key = f"{settings.queue}|{sorted(settings.columns.items())}|{settings.queue_name}"
+        road = (settings.backend, settings.since)
+        key = f"{settings.queue}|{sorted(settings.columns.items())}|{settings.queue_name}|{road}"
         if key not in self._sources:
-            options = SourceOptions(columns=FlatColumns(**settings.columns), queue_name=settings.queue_name)
+            options = SourceOptions(
+                columns=FlatColumns(**settings.columns),
+                queue_name=settings.queue_name,
+                backend=settings.backend,
+                since=settings.since,
+            )
             self._sources[key] = _Once(open_source(settings.queue, options))
         return self._sources[key]
+
+    def _note(self, text: str) -> None:
+        """Tells a person once what a check found."""
+        if text not in self._told:
+            self._told.add(text)
+            self.progress.phase(f"note: {text}")
 
     def _settle(self, team: Team, contract: VerdictContract, run_id: str) -> Mapping[str, Any]:
         from fitter.teams import settle_team
@@ -363,6 +389,19 @@ class Fitting:
         return self._teams[key]
 
 
+def _state_of(graph: Any, config: Any, path: Path) -> Any:
+    """Where a run was. A damaged checkpoint can fail in any way, inside libraries."""
+    try:
+        return graph.get_state(config)
+    except (sqlite3.OperationalError, OSError):
+        raise  # the disk, not the content
+    except Exception as fault:
+        raise Tampered(
+            f"the checkpoint {path} cannot be read any more ({type(fault).__name__}: {one_line(str(fault))})",
+            hint="start a new fit: without its checkpoint a run cannot go on",
+        ) from None
+
+
 @contextlib.contextmanager
 def _readable(what: str, *, hint: str = "make room, or the workspace writable") -> Iterator[None]:
     """Failures of the disk, and of the checkpoint on it, become one clear error instead of a traceback."""
@@ -374,7 +413,7 @@ def _readable(what: str, *, hint: str = "make room, or the workspace writable") 
         at = "" if fault.filename is None else f" ({one_line(str(fault.filename))})"
         raise RunError(f"{what}: {fault.strerror or type(fault).__name__}{at}", hint=hint) from None
     except sqlite3.Error as fault:
-        raise RunError(f"{what}: its checkpoint cannot be written ({one_line(str(fault))})", hint=hint) from None
+        raise RunError(f"{what}: its checkpoint failed ({one_line(str(fault))})", hint=hint) from None
 
 
 def _add_hint(fault: FitterError, more: str) -> None:
@@ -383,19 +422,6 @@ def _add_hint(fault: FitterError, more: str) -> None:
 
 def _lone(content: Mapping[str, Any] | None) -> bool:
     return content is None or sum(len(t["spans"]) for t in content["traces"]) == 1
-
-
-def open_publisher(name: str, workspace: Workspace) -> Publisher:
-    """The platform's registry.
-
-    Raises:
-        SettingsError: no such platform.
-    """
-    if name == "local":
-        from fitter.publishing.local import LocalPublisher
-
-        return LocalPublisher(workspace)
-    raise SettingsError(f"--publish-to {name!r} is not a platform fitter can publish to", hint="known: local")
 
 
 def check_label(settings: FitSettings, label: LabelSchema) -> None:

@@ -37,6 +37,8 @@ def _line(store: RunStore) -> dict[str, str]:
             line["evaluator"] = str(store.read("receipt.json")["receipt"]["evaluator"])
     except FitterError as fault:
         line["state"] = f"unreadable: {one_line(fault.message, 60)}"
+    except (KeyError, TypeError, ValueError, OSError) as fault:
+        line["state"] = f"unreadable: {one_line(str(fault), 60)}"
     return {key: one_line(value, 80) for key, value in line.items()}
 
 
@@ -72,6 +74,8 @@ def verification(store: RunStore) -> list[str]:
     if not store.has(MANIFEST):
         return [*lines, f"- the run is unfinished: `fitter resume {store.run_id}` goes on where it was made"]
     manifest = store.read(MANIFEST)
+    if not all(isinstance(manifest.get(half), dict) for half in ("tracked", "private")):
+        return [*lines, f"- nothing: {MANIFEST} is not what was written"]
     tracked, private = _compared(store, manifest["tracked"], ""), _compared(store, manifest["private"], "private/")
     lines.append(f"- tracked artefacts: {tracked}")
     lines.append(f"- private artefacts: {private}")
@@ -163,12 +167,12 @@ def plan_text(deps: Any, settings: FitSettings) -> str:
     from fitter.judge.probes import injection_probes
     from fitter.loop.steps.finish import INJECTION_ROWS_PER_ANSWER
     from fitter.loop.steps.prepare import check_settings, read_queue
-    from fitter.settings import MUST_ASK, disagreement
+    from fitter.settings import disagreement, what_is
 
     lines = ["Settings", pretty({k: v for k, v in settings.model_dump(mode="json").items() if v not in (None, {}, "")})]
     missing = settings.missing()
     if missing:
-        lines += ["Still to be answered", *(f"  --{n.replace('_', '-')}  {MUST_ASK[n]}" for n in missing), ""]
+        lines += ["Still to be answered", *(f"  --{n.replace('_', '-')}  {what_is(n)}" for n in missing), ""]
     if settings.label is None:
         return "\n".join([*lines, "The split cannot be shown before --label is given."])
     found = read_queue(deps, settings)

@@ -6,6 +6,7 @@ Names are the same on the command line (``--max-iterations``), in ``fit.toml`` (
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,12 +18,15 @@ from fitter.errors import BadInput, SettingsError
 from fitter.jsonio import canonical, digest
 from fitter.labels import LabelSchema
 from fitter.records import Framing, Scope
+from fitter.textsafe import one_line
 
 DEFAULT_RUNS = 3
 DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_PATIENCE = 3
 
-_TABLES = ("columns", "label_map", "taxonomy", "judge_options", "proposer_options")
+_TABLES = ("columns", "label_map", "taxonomy", "judge_options", "proposer_options", "datadog")
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # what bytes that are no UTF-8 become on a command line
 
 # LO-1, in the order in which they are asked.
 MUST_ASK: Mapping[str, str] = {
@@ -35,8 +39,12 @@ MUST_ASK: Mapping[str, str] = {
     "name": "the evaluator's name",
     "app": "the application the evaluator belongs to",
     "scope": "what the evaluator sees: span, trace or session",
-    "publish_to": "where the evaluator is written, disabled: local, ...",
+    "publish_to": "where the evaluator is written, disabled: local or datadog",
 }
+# Asked only where it is needed.
+ALSO_ASK: Mapping[str, str] = {"backend": "how Datadog is reached: rest or mcp"}
+
+DATADOG = "datadog"
 
 COLUMNS = (
     "id", "input", "output", "context", "label", "reason", "group", "role", "annotator", "expected_output",
@@ -44,7 +52,38 @@ COLUMNS = (
 )  # fmt: skip
 
 # Recorded, but no part of what is measured: a rerun with another value is the same fit.
-_NOT_HASHED = frozenset({"concurrency", "exposed_holdout", "budget_calls"})
+# The backend is a road to the same rows and the same evaluator; rows that differ by it differ in the snapshot's hash.
+_NOT_HASHED = frozenset({"concurrency", "exposed_holdout", "budget_calls", "backend"})
+
+
+class DatadogTable(BaseModel):
+    """The table ``[datadog]`` of fit.toml: what is asked for beyond the judge when publishing there; docs/datadog.md.
+
+    None keeps what a stored evaluator has, or the default of a new one.
+
+    Attributes:
+        sampling_percentage: share of what the filter lets through that is scored, above 0, at most 100.
+        filter: span query that decides where it fires.
+        root_spans_only: fire on root spans only.
+        temperature: of the deployed judge; the measured one's where it is left out.
+        max_tokens: cap on the deployed judge's answer.
+        pass_labels: canonical texts of the labels (of a numeric label: lowest and highest) that count as a pass.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sampling_percentage: float | None = Field(default=None, gt=0, le=100)
+    filter: str | None = None
+    root_spans_only: bool | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1)
+    pass_labels: tuple[str, ...] = ()
+
+    @field_validator("pass_labels", mode="before")
+    @classmethod
+    def _texts(cls, value: Any) -> Any:
+        # TOML has booleans and numbers; a label's canonical text is text.
+        return [v if isinstance(v, str) else canonical(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 class FitSettings(BaseModel):
@@ -69,6 +108,9 @@ class FitSettings(BaseModel):
         budget_calls: most model calls of the fit, None for no limit.
         judge_options, proposer_options: options of the models (docs/models.md), tables of fit.toml; the judge's hold
             for the proposer where both are one model.
+        backend: how Datadog is reached, for its queues and for publishing there; nothing falls back.
+        since: how far back a platform's spans are looked for: ``90d``, ``36h``, ``12w`` or a date.
+        datadog: see :class:`DatadogTable`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -105,6 +147,16 @@ class FitSettings(BaseModel):
     budget_calls: int | None = Field(default=None, ge=1)
     judge_options: Mapping[str, Any] = {}
     proposer_options: Mapping[str, Any] = {}
+    backend: Literal["rest", "mcp"] | None = None
+    since: str | None = None
+    datadog: DatadogTable | None = None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _text(cls, value: Any) -> Any:
+        if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
+            raise ValueError("is not UTF-8 text")
+        return value
 
     @field_validator("runs")
     @classmethod
@@ -132,7 +184,18 @@ class FitSettings(BaseModel):
 
     def missing(self) -> list[str]:
         """Must-ask fields without an answer, in asking order."""
-        return [name for name in MUST_ASK if getattr(self, name) is None]
+        found = [name for name in MUST_ASK if getattr(self, name) is None]
+        return [*found, "backend"] if self.uses_datadog and self.backend is None else found
+
+    @property
+    def reads_datadog(self) -> bool:
+        """True for an annotation queue of Datadog."""
+        return self.queue.startswith(f"{DATADOG}:")
+
+    @property
+    def uses_datadog(self) -> bool:
+        """True where queue or evaluator is on Datadog."""
+        return self.reads_datadog or self.publish_to == DATADOG
 
     def with_answers(self, answers: Mapping[str, Any]) -> FitSettings:
         """The same settings with answers filled in, validated.
@@ -191,10 +254,15 @@ def read_toml(path: Path) -> dict[str, Any]:
     return raw
 
 
+def what_is(name: str) -> str:
+    """What a must-ask field means, for people."""
+    return {**MUST_ASK, **ALSO_ASK}[name]
+
+
 def missing_error(names: Sequence[str]) -> SettingsError:
     """One complete error for everything that must be asked."""
     width = max(len(n) for n in names) + 2
-    lines = [f"  --{n.replace('_', '-'):<{width}}{MUST_ASK[n]}" for n in names]
+    lines = [f"  --{n.replace('_', '-'):<{width}}{what_is(n)}" for n in names]
     return SettingsError(
         "these answers are needed, and none has a default:\n" + "\n".join(lines),
         hint="give them as flags or in fit.toml, or run in a terminal without --yes to be asked",
@@ -229,6 +297,40 @@ def disagreement(settings: FitSettings, label: LabelSchema, minority: str | None
     if aims_at is not None and aims_at != costly and costly in [text(c) for c in label.classes]:
         return f"missing {costly!r} is the costlier error, but {settings.metric} measures {aims_at!r}; {serve}"
     return None
+
+
+def check_platform_options(settings: FitSettings, label: LabelSchema) -> None:
+    """Refuses options of a platform that the fit does not use, and pass labels that are no values of the label.
+
+    Raises:
+        SettingsError: see above.
+    """
+    from fitter.labels import text
+
+    if settings.backend is not None and not settings.uses_datadog:
+        raise SettingsError(
+            "--backend says how Datadog is reached, and neither the queue nor --publish-to is Datadog",
+            hint="leave --backend out",
+        )
+    if settings.datadog is None:
+        return
+    if settings.publish_to != DATADOG:
+        raise SettingsError("the table [datadog] is for --publish-to datadog", hint="leave the table out")
+    if label.kind == "numeric":
+        bad = [t for t in settings.datadog.pass_labels if not _is_number(t)]
+    else:
+        classes = [text(c) for c in label.classes]
+        bad = [t for t in settings.datadog.pass_labels if t not in classes]
+    if bad:
+        raise SettingsError(f"pass_labels: {', '.join(one_line(t, 60) for t in bad)} is no value of the label")
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
 
 
 def config_hash(settings: FitSettings, fixed: Mapping[str, Any]) -> str:

@@ -64,6 +64,10 @@ def _hold_nothing(seal: str, holder: str) -> None:
     """Holds no lock: for callers that already do."""
 
 
+def _tell_nobody(text: str) -> None:
+    """Says nothing: library use without a reporter."""
+
+
 @dataclass(kw_only=True)
 class Deps:
     """Everything a node may reach.
@@ -74,12 +78,14 @@ class Deps:
         open_team: (settings, run id) → judge and strategies; SettingsError for a spec that cannot be served.
         settle: settles a team's instruments with a probe (OUT-2) and returns the record of it.
         adopt: gives a team the instruments of such a record, on resume.
-        open_target, open_publisher: by platform name.
+        open_target: by platform name.
+        open_publisher: (settings, workspace) → the registry of the platform they name.
         check_label: raises SettingsError when a model cannot serve a label kind.
         progress: reporter.
         with_text: also write a report with customer text, into private/.
         interactive: somebody can be asked.
         hold: (seal id, holder) → holds the seal for the rest of the process; UserError names another holder.
+        note: tells a person what a check before any spend found, each thing once.
     """
 
     workspace: Workspace
@@ -88,9 +94,10 @@ class Deps:
     settle: Callable[[Team, VerdictContract, str], Mapping[str, Any]]
     adopt: Callable[[Team, Mapping[str, Any]], None]
     open_target: Callable[[str], Target]
-    open_publisher: Callable[[str, Workspace], Publisher]
+    open_publisher: Callable[[FitSettings, Workspace], Publisher]
     check_label: Callable[[FitSettings, Any], None]
     progress: Progress = field(default_factory=Quiet)
     with_text: bool = False
     interactive: bool = False
     hold: Callable[[str, str], None] = _hold_nothing
+    note: Callable[[str], None] = _tell_nobody

@@ -231,6 +231,8 @@ class DatadogPublisher:
         found = reach(config, rows)
         kept = config.get("llm_judge_config")
         bare = unwrap(kept.get("output_schema")) if isinstance(kept, Mapping) else None
+        sent = kept.get("inference_params") if isinstance(kept, Mapping) else None
+        sent = sent if isinstance(sent, Mapping) else {}
         taken = bare.get("properties", {}) if isinstance(bare, Mapping) else {}
         provider = config.get("llm_provider")
         model = provider.get("model_name") if isinstance(provider, Mapping) else ""
@@ -244,6 +246,11 @@ class DatadogPublisher:
             filter=shown_filter(config),
             hidden_rows=None if found.unknown else len(found.hidden),
             traffic=self._surface.has_traffic(spec.app),
+            hidden=found.hidden,
+            unknown=found.unknown,
+            sampling=_percent(config),
+            parameters={name: _figure(sent.get(name)) for name in ("temperature", "max_tokens")},
+            static_system=True,
         )
 
     def variables_in_use(self, app: str) -> Mapping[str, int]:
@@ -278,6 +285,15 @@ class DatadogPublisher:
         if before is not None and comparable(before, account=True) == comparable(after, account=True):
             return "the stored evaluator is unchanged"
         return "the stored evaluator CHANGED all the same: look at it before anything else"
+
+
+def _figure(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _percent(config: Mapping[str, Any]) -> float | None:
+    target = config.get("target")
+    return _figure(target.get("sampling_percentage")) if isinstance(target, Mapping) else None
 
 
 def _named(name: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitter.errors import SettingsError
-from fitter.evidence.targets.datadog import INTEGRATIONS, DatadogTarget
+from fitter.evidence.targets.datadog import INTEGRATIONS, DatadogTarget, through
 from fitter.publishing.datadog_wire import plain
 from fitter.textsafe import one_line
 
@@ -42,8 +42,15 @@ def judge_of(spec: str) -> Hosted:
     why = DatadogTarget().hosts(spec)
     if why is not None:
         raise SettingsError(why, hint="choose another --judge, or --publish-to local")
-    kind, _, model = spec.partition(":")
-    return Hosted(provider=INTEGRATIONS[kind], model=model.strip())
+    kind, _, rest = spec.partition(":")
+    model, server = through(rest)
+    notes: tuple[str, ...] = ()
+    if server is not None and kind != "azure":  # an Azure judge is a deployment at a URL, and so is its integration
+        notes = (
+            f"the judge is measured through {one_line(server, 120)}; Datadog does not call that server but the "
+            f"{INTEGRATIONS[kind]} integration's own {one_line(model, 60)}: that both answer alike is for you to know",
+        )
+    return Hosted(provider=INTEGRATIONS[kind], model=model, notes=notes)
 
 
 def choose(
@@ -59,7 +66,7 @@ def choose(
     Raises:
         SettingsError: no account, the model is in none of them, or it cannot answer by a schema.
     """
-    notes = [note for document in documents for note in _trouble(document)]
+    notes = [*judge.notes, *(note for document in documents for note in _trouble(document))]
     used = _used(judge, documents)
     if accounts is None:
         notes.append(

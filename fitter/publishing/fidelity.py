@@ -7,7 +7,7 @@ figure where there is one, so that nobody reads the fit's score as a promise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -17,8 +17,8 @@ from fitter.textsafe import one_line
 
 GapCode: TypeAlias = Literal[
     "rehearsal", "dropped_evidence", "renderer", "truncated_fields", "single_call", "no_retry", "confidence_field",
-    "refused_output_field", "model", "parameters", "filter_hides_rows", "filter_unknown", "no_traffic",
-    "traffic_unknown",
+    "refused_output_field", "model", "parameters", "static_system", "filter_hides_rows", "filter_unknown", "sampling",
+    "no_traffic", "traffic_unknown",
 ]  # fmt: skip
 
 
@@ -42,6 +42,7 @@ class MeasuredJudge:
         rescued: passes whose first attempt was unusable and whose retry was not (ME-4).
         truncated_rows: rows in which the target's per-field cap cut a field.
         dropped_parameters: parameters the model refused during the fit, e.g. ``temperature``.
+        temperature, max_tokens: what was asked of the model; None: nothing was sent.
     """
 
     compiled: Compiled
@@ -52,6 +53,8 @@ class MeasuredJudge:
     rescued: int
     truncated_rows: int = 0
     dropped_parameters: Sequence[str] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +70,12 @@ class DeployedEvaluator:
         renderer_differences: one sentence each: where its renderer cannot be proved equal to the fit's.
         refused_output_fields: fields of the measured contract that the platform's output schema refuses.
         filter: the evaluator's filter, as text; empty for none.
-        hidden_rows: labelled rows that the filter would have hidden.
+        hidden_rows: labelled rows that scope, app and filter would have hidden.
         traffic: whether the app was seen to emit what the evaluator runs on.
+        hidden, unknown: ids of the labelled rows on which it would not run, and of which that cannot be told.
+        sampling: percent of what the filter lets through that is scored.
+        parameters: what the platform sends the model, by name (``temperature``, ``max_tokens``); None: not known.
+        static_system: the system message is fixed text there.
     """
 
     publisher: str
@@ -81,6 +88,11 @@ class DeployedEvaluator:
     filter: str = ""
     hidden_rows: int | None = None
     traffic: bool | None = None
+    hidden: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    sampling: float | None = None
+    parameters: Mapping[str, float | None] | None = None
+    static_system: bool = False
 
 
 def fidelity_gaps(measured: MeasuredJudge, deployed: DeployedEvaluator) -> list[FidelityGap]:
@@ -194,20 +206,45 @@ def _model(measured: MeasuredJudge, deployed: DeployedEvaluator) -> list[Fidelit
                 f"The model refused {names} during the fit, so it was measured without; the platform may send its own.",
             )
         )
+    asked = {"temperature": measured.temperature, "max_tokens": measured.max_tokens}
+    for name, there in (deployed.parameters or {}).items():
+        here = None if name in measured.dropped_parameters else asked[name]
+        if here != there:
+            gaps.append(
+                FidelityGap(
+                    "parameters",
+                    f"The judge was measured with {_parameter(name, here, 'the provider')}; the evaluator runs with "
+                    f"{_parameter(name, there, 'the platform')}.",
+                )
+            )
+    if deployed.static_system:
+        gaps.append(
+            FidelityGap(
+                "static_system",
+                "The evaluator's system message is fixed text, the same for every row; so it was in the fit, nonce "
+                "included.",
+            )
+        )
     return gaps
+
+
+def _parameter(name: str, value: float | None, whose: str) -> str:
+    return f"{whose}'s own {name}" if value is None else f"{name} {value:g}"
 
 
 def _traffic(deployed: DeployedEvaluator) -> list[FidelityGap]:
     gaps = []
-    if deployed.filter:
-        shown = one_line(deployed.filter)
-        if deployed.hidden_rows is None:
-            sentence = f"The filter `{shown}` decides what is scored; how many labelled rows it hides is unknown."
-            gaps.append(FidelityGap("filter_unknown", sentence))
-        elif deployed.hidden_rows:
-            rows = _count(deployed.hidden_rows, "labelled row")
-            sentence = f"The filter `{shown}` hides {rows} that the judge was measured on."
-            gaps.append(FidelityGap("filter_hides_rows", sentence))
+    shown = f"The filter `{one_line(deployed.filter)}`" if deployed.filter else "Scope and app alone"
+    if deployed.hidden_rows:
+        rows = _count(deployed.hidden_rows, "labelled row")
+        gaps.append(FidelityGap("filter_hides_rows", f"{shown} hides {rows} that the judge was measured on."))
+    elif deployed.hidden_rows is None and (deployed.filter or deployed.unknown):
+        sure = f" (surely {_count(len(deployed.hidden), 'row')})" if deployed.hidden else ""
+        sentence = f"{shown} decides what is scored; how many labelled rows that hides is unknown{sure}."
+        gaps.append(FidelityGap("filter_unknown", sentence))
+    if deployed.sampling is not None and deployed.sampling < 100:
+        sentence = f"The evaluator scores {deployed.sampling:g}% of what it could see, drawn by the platform."
+        gaps.append(FidelityGap("sampling", sentence))
     if deployed.rehearsal or deployed.traffic:
         return gaps
     unit = f"{deployed.scope}s"

@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from fitter.errors import BadInput, PublishError, SettingsError
 from fitter.jsonio import JSONFault, pretty, strict_loads
+from fitter.publishing.fidelity import DeployedEvaluator
 from fitter.publishing.publisher import EvaluatorSpec
+from fitter.records import Row
 from fitter.textsafe import is_blank, one_line, safe_name
 from fitter.workspace import Workspace, write_atomic
 
@@ -138,6 +140,15 @@ class LocalPublisher:
         if not isinstance(document, dict) or document.get("name") != name:
             raise BadInput(f"is not the document of the evaluator {name!r}", file=str(path), hint=_MEND)
         return document
+
+    def deployed(
+        self,
+        spec: EvaluatorSpec,
+        config: Mapping[str, Any],  # noqa: ARG002 - nothing runs here, whatever the document says
+        rows: Sequence[Row],  # noqa: ARG002
+    ) -> DeployedEvaluator:
+        """A rehearsal: what was published, and nothing else to say."""
+        return DeployedEvaluator(publisher=self.name, scope=spec.scope, rehearsal=True, judge=spec.judge, hidden_rows=0)
 
     def put(self, name: str, config: Mapping[str, Any]) -> None:
         """Replaces the whole document; what the config leaves out is gone.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from fitter.records import Scope, VerdictContract
+from fitter.records import Row, Scope, VerdictContract
+
+if TYPE_CHECKING:
+    from fitter.publishing.fidelity import DeployedEvaluator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,4 +88,39 @@ class Publisher(Protocol):
     @property
     def page(self) -> str:
         """The platform's evaluations page, for people."""
+        ...
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """A publisher that knows what its platform will do with what was published (PU-5)."""
+
+    def deployed(self, spec: EvaluatorSpec, config: Mapping[str, Any], rows: Sequence[Row]) -> DeployedEvaluator:
+        """What the evaluator will be, from the document as it was read back.
+
+        Args:
+            spec: what was published.
+            config: the document as read back.
+            rows: the labelled rows that the judge was measured on.
+        """
+        ...
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """A publisher behind a network: what it can tell before any spend, and connections to release.
+
+    Attributes:
+        notes: what a user and the report must be told about a publication there, in order, each once; filled by
+            ``check`` and ``put``.
+    """
+
+    notes: list[str]
+
+    def variables_in_use(self, app: str) -> Mapping[str, int]:
+        """Template variables of existing evaluators → in how many; those are known to resolve on the platform."""
+        ...
+
+    def close(self) -> None:
+        """Releases connections."""
         ...

@@ -363,7 +363,7 @@ def test_the_flat_document_has_no_nulls_and_no_nested_keys() -> None:
         ("openai:gpt-9", "offers the model 'gpt-9'"),
         ("azure:dep", "no azure_openai integration"),
         ("lexicon", "cannot run the embedded judge"),
-        ("openai:m@http://127.0.0.1:1", "server of your own"),
+        ("openai:@http://127.0.0.1:1", "no integration"),
     ],
 )
 def test_lo1_a_model_the_organisation_cannot_call_is_refused_before_any_spend(

@@ -91,6 +91,9 @@ def test_pu5_the_gap_is_told_with_its_figures(stand_in: StandIn) -> None:
         "single_call",
         "no_retry",
         "confidence_field",
+        "parameters",
+        "static_system",
         "filter_hides_rows",
+        "sampling",
         "no_traffic",
     ]

@@ -74,7 +74,7 @@ def test_judges_behind_an_integration_are_hosted(spec: str) -> None:
         ("lexicon", "embedded judge lexicon"),
         ("local:smollm2", "on this machine"),
         ("replay:x.jsonl", "on this machine"),
-        ("openai:m@http://127.0.0.1:1/v1", "server of your own"),
+        ("openai:@http://127.0.0.1:1/v1", "no integration"),
         ("openai:", "no integration"),
         ("mistral:m", "no integration"),
     ],

@@ -9,7 +9,7 @@ from fitter.errors import SettingsError
 if TYPE_CHECKING:
     from fitter.evidence.targets.base import Target
 
-TARGETS = ("local",)
+TARGETS = ("local", "datadog")
 
 
 def open_target(name: str) -> Target:
@@ -22,6 +22,10 @@ def open_target(name: str) -> Target:
         from fitter.evidence.targets.local import LocalTarget
 
         return LocalTarget()
+    if name == "datadog":
+        from fitter.evidence.targets.datadog import DatadogTarget
+
+        return DatadogTarget()
     raise SettingsError(
         f"--publish-to {name!r} is not a platform fitter can publish to", hint=f"known: {', '.join(TARGETS)}"
     )

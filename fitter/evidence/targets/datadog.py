@@ -51,6 +51,12 @@ def _alias(side: str) -> Any:
 ALIASES: Final[grammar.Aliases] = {"span_input": _alias("input"), "span_output": _alias("output")}
 
 
+def through(model: str) -> tuple[str, str | None]:
+    """A judge's model, and the server of the user's own that it is measured through, or None."""
+    name, at, url = model.partition("@http")
+    return name.strip(), f"http{url}" if at else None
+
+
 class DatadogTarget:
     """The target of ``--publish-to datadog``; implements ``evidence.targets.base.Target``."""
 
@@ -60,7 +66,11 @@ class DatadogTarget:
     max_user_bytes: int = 1_000_000
 
     def hosts(self, judge_spec: str) -> str | None:
-        """The models behind an integration of the organisation; see Target."""
+        """The models behind an integration of the organisation; see Target.
+
+        A spec with a URL (``openai:MODEL@https://...``) is hosted too: the fit then measures through that server, and
+        the platform calls the vendor's own model of that name (:func:`through`), which the report names as a gap.
+        """
         kind, colon, model = judge_spec.partition(":")
         shown = one_line(judge_spec, 60)
         known = ", ".join(f"{prefix}:MODEL" for prefix in INTEGRATIONS)
@@ -68,10 +78,8 @@ class DatadogTarget:
             return f"Datadog cannot run the embedded judge lexicon: it hosts models behind an integration ({known})"
         if kind in ("local", "replay"):
             return f"Datadog cannot run {shown!r}: it is on this machine; Datadog hosts {known}"
-        if kind not in INTEGRATIONS or not colon or not model.strip():
+        if kind not in INTEGRATIONS or not colon or not through(model)[0]:
             return f"Datadog has no integration for the judge {shown!r}; it hosts {known}"
-        if "@http" in model:
-            return f"Datadog cannot run {shown!r}: it calls the vendor, not a server of your own; write {kind}:MODEL"
         return None
 
     def contract(self, label: LabelSchema) -> VerdictContract:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fitter.calls.journal import Journal
 from fitter.calls.ledger import ledger_rows
-from fitter.holdout import open_holdout
+from fitter.holdout import OpenedHoldout, open_holdout
 from fitter.jsonio import digest
 from fitter.judge.passes import Item
 from fitter.judge.probes import injection_probes, with_probe
@@ -16,12 +16,13 @@ from fitter.labels import LabelValue, same, text
 from fitter.loop.decide import decide as keep_rule
 from fitter.loop.deps import Deps
 from fitter.loop.state import State
-from fitter.loop.steps.context import Fit, number
+from fitter.loop.steps.context import Fit, Version, number
 from fitter.loop.steps.iterate import accept, min_delta_of
 from fitter.loop.steps.measuring import card_input, judged, measure_version, run, standing, texts_of
+from fitter.loop.steps.platform import opened_publisher, write_deployed
 from fitter.loop.steps.prepare import label_rows
-from fitter.publishing.publisher import EvaluatorSpec
-from fitter.publishing.verify import publish_and_verify, receipt_folder
+from fitter.publishing.publisher import EvaluatorSpec, Publisher
+from fitter.publishing.verify import Receipt, publish_and_verify, receipt_folder
 from fitter.report.facts import gather
 from fitter.report.markdown import render
 from fitter.scoring.card import card_of
@@ -43,16 +44,7 @@ def holdout(deps: Deps, state: State) -> dict[str, Any]:
         fit.store.write("holdout.json", {"opened": False, "reason": split["reason"]})
         return {}
     deps.progress.phase("holdout: opened once, for v0 and the winner")
-    opened = open_holdout(
-        deps.workspace,
-        split["seal"],
-        snapshot=split["snapshot"],
-        run=fit.store.run_id,
-        config_hash=fit.config["config_hash"],
-        winner_hash=digest([winner.prompt.hash, winner.evidence.hash]),
-        on=datetime.datetime.now(datetime.UTC).date().isoformat(),
-        exposed=fit.settings.exposed_holdout,
-    )
+    opened = open_for(fit, winner)
     labels = label_rows(opened.rows)
     groups = {r["id"]: r["group"] for r in labels}
     fit.store.write_rows("labels/holdout.jsonl", labels)
@@ -77,6 +69,21 @@ def holdout(deps: Deps, state: State) -> dict[str, Any]:
         },
     )
     return {}
+
+
+def open_for(fit: Fit, winner: Version) -> OpenedHoldout:
+    """The opening for this winner; a run that made it may read the rows again (SP-5)."""
+    split = fit.store.read("split.json")
+    return open_holdout(
+        fit.deps.workspace,
+        split["seal"],
+        snapshot=split["snapshot"],
+        run=fit.store.run_id,
+        config_hash=fit.config["config_hash"],
+        winner_hash=digest([winner.prompt.hash, winner.evidence.hash]),
+        on=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        exposed=fit.settings.exposed_holdout,
+    )
 
 
 def injection(deps: Deps, state: State) -> dict[str, Any]:
@@ -207,6 +214,7 @@ def evaluator_spec(fit: Fit, version_number: int) -> EvaluatorSpec:
         user_template=version.prompt.user_template,
         contract=version.prompt.contract,
         judge=settings.judge or "",
+        pass_labels=settings.datadog.pass_labels if settings.datadog else (),
         metadata={
             "run": fit.store.run_id,
             "config_hash": fit.config["config_hash"],
@@ -222,15 +230,25 @@ def publish(deps: Deps, state: State) -> dict[str, Any]:
     """Writes the disabled evaluator and proves that it is there (PU-1, PU-3, PU-4). Idempotent."""
     fit = Fit.of(deps, state)
     deps.progress.phase(f"publish to {fit.settings.publish_to}, disabled")
-    publisher = deps.open_publisher(fit.settings.publish_to or "local", deps.workspace)
+    with opened_publisher(deps, fit.settings) as publisher:
+        publish_version(fit, state["best"], publisher)
+    return {}
+
+
+def publish_version(fit: Fit, winner: int, publisher: Publisher) -> Receipt:
+    """Publishes a version, and retains in the run what was published where."""
+    spec = evaluator_spec(fit, winner)
     receipt = publish_and_verify(
         publisher,
-        evaluator_spec(fit, state["best"]),
-        receipt_dir=receipt_folder(deps.workspace, publisher.name, fit.settings.name or "", fit.store.run_id),
+        spec,
+        receipt_dir=receipt_folder(fit.deps.workspace, publisher.name, spec.name, fit.store.run_id),
         run_id=fit.store.run_id,
     )
-    fit.store.write("receipt.json", {"receipt": receipt.to_json()})
-    return {}
+    held_out = open_for(fit, fit.version(winner)).rows if fit.store.read("holdout.json")["opened"] else ()
+    write_deployed(fit, publisher, spec, receipt.folder, winner=winner, held_out=held_out)
+    if not fit.store.has("receipt.json"):
+        fit.store.write("receipt.json", {"receipt": receipt.to_json()})
+    return receipt
 
 
 def verify(deps: Deps, state: State) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from fitter.labels import LabelSchema, text, to_json
 from fitter.loop.deps import Deps
 from fitter.loop.state import State
 from fitter.loop.steps.context import Fit
+from fitter.loop.steps.drafting import map_there
+from fitter.loop.steps.platform import CHECKS, ask_platform
 from fitter.loop.steps.reviewers import agreement_of, kept_reviews
 from fitter.queues.intake import IntakeOptions
 from fitter.queues.intake import intake as take_in
@@ -25,12 +27,14 @@ from fitter.records import Row
 from fitter.runstore import SCHEMA_VERSION
 from fitter.scoring.frame import Fixed, fix, seed_from
 from fitter.scoring.metrics import Metric
-from fitter.settings import MUST_ASK, FitSettings, config_hash, disagreement
-from fitter.workspace import write_once
+from fitter.settings import FitSettings, config_hash, disagreement, what_is
+from fitter.textsafe import one_line
+from fitter.workspace import write_atomic
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "framing": ("grader", "replicator", "corrector"),
     "scope": ("span", "trace", "session"),
+    "backend": ("rest", "mcp"),
 }
 
 
@@ -47,12 +51,16 @@ def ask(_: Deps, state: State) -> dict[str, Any]:
 
     answers = {k: v for k, v in interrupt(question).items() if v != ""}
     settings = settings.with_answers(answers)
-    return {"settings": settings.model_dump(mode="json"), "question": None}
+    still = settings.missing()  # e.g. the backend, once the answer to --publish-to was datadog
+    return {
+        "settings": settings.model_dump(mode="json"),
+        "question": _questions(still, notes_too=False) if still else None,
+    }
 
 
 def _questions(missing: list[str], *, notes_too: bool) -> dict[str, Any]:
     fields: list[dict[str, Any]] = [
-        {"name": name, "what": MUST_ASK[name], "choices": list(_CHOICES.get(name, ()))} for name in missing
+        {"name": name, "what": what_is(name), "choices": list(_CHOICES.get(name, ()))} for name in missing
     ]
     if notes_too:
         fields.append({"name": "notes", "what": "domain notes for the drafter (may be empty)", "optional": True})
@@ -74,19 +82,24 @@ def _typed(value: str) -> bool | str:
     return {"true": True, "false": False}.get(value, value)
 
 
-def check_settings(deps: Deps, settings: FitSettings, found: Intake) -> None:
+def check_settings(deps: Deps, settings: FitSettings, found: Intake) -> dict[str, Any]:
     """Everything that can be refused before any spend (LO-1), in one pass.
+
+    Returns:
+        What the platform had to tell (``platform.ask_platform``).
 
     Raises:
         SettingsError: lists every fault found.
     """
     faults: list[str] = []
+    refusal: str | None = None
 
     def trial(what: Any) -> None:
         try:
             what()
         except SettingsError as fault:
-            faults.append(str(fault))
+            if refusal is None or refusal not in str(fault):  # the publisher may refuse the judge in the same words
+                faults.append(str(fault))
 
     label = found.label
     if settings.costly not in (None, "same") and settings.costly not in [text(c) for c in label.classes]:
@@ -103,10 +116,11 @@ def check_settings(deps: Deps, settings: FitSettings, found: Intake) -> None:
     trial(lambda: deps.check_label(settings, label))
     if refusal is None:
         trial(lambda: deps.open_team(settings, ""))
-    publisher = deps.open_publisher(settings.publish_to or "local", deps.workspace)
-    trial(lambda: publisher.check(settings.name or "", settings.app or "", settings.judge or ""))
+    told: dict[str, Any] = {}
+    trial(lambda: told.update(ask_platform(deps, settings, found)))
     if faults:
         raise SettingsError("these settings cannot work:\n" + "\n".join(f"  {fault}" for fault in faults))
+    return told
 
 
 def fixed_scoring(settings: FitSettings, found: Intake, *, seed: int) -> Fixed:
@@ -140,17 +154,30 @@ def intake(deps: Deps, state: State) -> dict[str, Any]:
         return {"question": None, "gate": fit.store.read("staged.json")["gate"]}
     deps.progress.phase("intake")
     found = read_queue(deps, settings)
-    check_settings(deps, settings, found)
+    told = check_settings(deps, settings, found)
     conflict = conflict_of(deps, settings, found)
     if conflict is not None:
         return {"question": _governs(conflict)}
+    for line in recap_lines(found):
+        deps.progress.phase(line)
     seal = seal_id(found.identity, found.label.id)
     deps.hold(seal, f"run {fit.store.run_id}")
     check_seal(deps, settings, found)
-    write_once(staging(deps, seal, fit.store.run_id), canonical(_staged(found, settings)), private=True)
+    # Replaced, not written once: a run killed before the next line has taken no snapshot yet, whatever the queue says now.
+    write_atomic(staging(deps, seal, fit.store.run_id), canonical(_staged(found, settings)), private=True)
     gate = None if found.gate.passed else found.gate.reason
+    if any(told.values()):
+        fit.store.replace(CHECKS, told)  # a platform may answer otherwise when a killed process asks again
     fit.store.write("staged.json", {"seal": seal, "gate": gate})
     return {"question": None, "gate": gate}
+
+
+def recap_lines(found: Intake) -> list[str]:
+    """The recap for people before anything is spent: counts, classes, warnings (GT-4, GT-7); no row id (SP-7)."""
+    gone = [f"{len(ids)} {reason}" for reason, ids in found.excluded.items() if ids]
+    lines = [f"  {found.read} rows read = {len(found.rows)} usable + {' + '.join(gone) or 'no exclusions'}"]
+    lines += [f"  class {one_line(name)}: {n}" for name, n in found.class_counts.items()]
+    return [*lines, *(f"  {one_line(warning, 500)}" for warning in found.warnings)]
 
 
 def check_all(deps: Deps, settings: FitSettings) -> None:
@@ -163,6 +190,8 @@ def check_all(deps: Deps, settings: FitSettings) -> None:
     check_settings(deps, settings, found)
     conflict_of(deps, settings, found)
     check_seal(deps, settings, found)
+    if found.gate.passed:
+        map_there(deps.workspace, settings)
 
 
 def conflict_of(deps: Deps, settings: FitSettings, found: Intake) -> str | None:
