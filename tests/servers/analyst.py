@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fitter.advisors.desk import FORM_RULE
 from fitter.clients.base import Message, ModelRequest
 from fitter.labels import LabelSchema
 from fitter.lexicon import LexiconDrafter
@@ -32,7 +33,7 @@ class Heard:
         self.turns = [t for t in turns if t["role"] != "system"]
         form = (body.get("text") or {}).get("format") or (body.get("output_config") or {}).get("format")
         form = form or (body.get("response_format") or {}).get("json_schema") or {}
-        self.schema: Mapping[str, Any] = form.get("schema") or {}
+        self.schema: Mapping[str, Any] = form.get("schema") or _in_words(self.system)
         self.run = int(body.get("seed") or 1) - 1
 
     @property
@@ -53,6 +54,17 @@ class Heard:
         inside = self.user.removeprefix(f"<<<{nonce}\n[{nonce} ").removesuffix(f"\n{nonce}>>>")
         split = (part.partition("]\n") for part in inside.split(f"\n\n[{nonce} "))
         return {name: text for name, _, text in split}
+
+
+def _in_words(system: str) -> Mapping[str, Any]:
+    """The answer's form where the wire carries no schema: what the system text says."""
+    _, found, form = system.rpartition(FORM_RULE)
+    if not found:
+        assert "JSON" in system
+        verdict = {"reasoning": {"type": "string"}, "label": {"type": "string", "enum": ["bad", "good"]}}
+        return {"properties": {**verdict, "confidence": {"type": "integer"}}}
+    read: Mapping[str, Any] = json.loads(form)
+    return read
 
 
 def says(body: Mapping[str, Any]) -> str:
