@@ -25,7 +25,6 @@ from fitter.errors import (
     Interrupted,
     PublishError,
     RunError,
-    SettingsError,
     Stopped,
     Tampered,
     UserError,

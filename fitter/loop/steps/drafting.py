@@ -19,7 +19,9 @@ from fitter.loop.steps.context import Fit, Version, number
 from fitter.loop.steps.measuring import render_rows
 from fitter.loop.strategies import NoAdvice
 from fitter.records import Criterion, Draft, DraftBrief, LabelledReason
-from fitter.workspace import write_atomic
+from fitter.settings import FitSettings
+from fitter.textsafe import one_line
+from fitter.workspace import Workspace, write_atomic
 
 
 def evidence_map(deps: Deps, state: State) -> dict[str, Any]:
@@ -30,14 +32,9 @@ def evidence_map(deps: Deps, state: State) -> dict[str, Any]:
     deps.progress.phase("evidence map")
     path = deps.workspace.evidence_map(fit.settings.name or "")
     try:
-        if path.is_file():
-            found = read_map(path)
-            if found.scope != fit.scope:
-                raise BadInput(
-                    f"this map is for scope {found.scope}, the fit is at {fit.scope}",
-                    file=str(path),
-                    hint="move the map away to have one proposed, or fit at its scope",
-                )
+        reviewed = map_there(deps.workspace, fit.settings)
+        if reviewed is not None:
+            found = reviewed
         else:
             found = propose_map(fit.train, fit.scope, fit.target, fit.framing)
             write_atomic(path, pretty(found.model_dump(mode="json")))
@@ -45,6 +42,10 @@ def evidence_map(deps: Deps, state: State) -> dict[str, Any]:
         fit.store.write("map.json", {"ending": "no_evidence", "why": str(fault)})
         return {"ending": "no_evidence"}
     compiled = fit.target.compile(found)
+    for gap in compiled.gaps:  # known before any spend (EV-7, LO-1)
+        deps.progress.phase(
+            f"  not carried by {fit.target.name}: {one_line(gap.field)} ({one_line(gap.path)}): {gap.why}"
+        )
     fit.store.write(
         "map.json",
         {
@@ -56,6 +57,25 @@ def evidence_map(deps: Deps, state: State) -> dict[str, Any]:
         },
     )
     return {}
+
+
+def map_there(workspace: Workspace, settings: FitSettings) -> EvidenceMap | None:
+    """The map that lies in evidence_maps/ for this evaluator, or None.
+
+    Raises:
+        BadInput: it cannot be read, or is for another scope.
+    """
+    path = workspace.evidence_map(settings.name or "")
+    if not path.is_file():
+        return None
+    found = read_map(path)
+    if settings.scope is not None and found.scope != settings.scope:
+        raise BadInput(
+            f"this map is for scope {found.scope}, the fit is at {settings.scope}",
+            file=str(path),
+            hint="move the map away to have one proposed, or fit at its scope",
+        )
+    return found
 
 
 def read_map(path: Any) -> EvidenceMap:
