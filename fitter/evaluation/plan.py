@@ -87,7 +87,9 @@ def plan(
     answers = INJECTION_ROWS_PER_ANSWER * max(1, min(len(found.class_counts), MOST_ANSWERS))
     probes = len(injection_probes()) * answers
     calls = planned_calls(train=train, holdout=held, runs=runs, max_iterations=max_iterations)
-    calls = {name: n + probes for name, n in calls.items()}
+    calls = {"least": calls["least"] + probes, "most": calls["most"] + 2 * probes}
+    for name, need in out["label_next"].items():  # rows that a fit works on cannot qualify its judge (QU-1)
+        need["clean_bound"] = max(0, rows_for_bound() - (by_class["holdout"].get(name, 0) if held else 0))
     out["split"] = {
         "train": train,
         "holdout": held,
