@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fitter.errors import FitterError, UserError
+from fitter.errors import FitterError, Tampered, UserError
 from fitter.jsonio import sha256
 from fitter.runstore import MANIFEST, RunStore
 from fitter.textsafe import one_line, visible
@@ -64,7 +64,9 @@ def show_run(workspace: Workspace, run_id: str) -> str:
     if not store.has("config.json"):
         raise UserError(f"there is no run {run_id!r} here", hint="`fitter runs` lists them")
     report = store.path("report.md")
-    text = report.read_text(encoding="utf-8") if report.is_file() else f"run {run_id} has no report yet\n"
+    text = f"run {run_id} has no report yet\n"
+    if report.is_file():
+        text = report.read_text(encoding="utf-8", errors="replace")
     return text + "\n" + "\n".join(verification(store))
 
 
@@ -81,8 +83,9 @@ def verification(store: RunStore) -> list[str]:
     lines.append(f"- private artefacts: {private}")
     if not any(_read(store.folder / "private" / n) is not None for n in manifest["private"]):
         lines.append(
-            "- private/ is not here or may not be read: every figure, decision and hash above can be shown and recomputed from labels and "
-            "passes; that the passes answer these rows' text, and the reviewers' and judge's words, cannot be checked"
+            "- private/ is not here or may not be read: every figure, decision and hash above can be shown and "
+            "recomputed from labels and passes; that the passes answer these rows' text, and the reviewers' and "
+            "judge's words, cannot be checked"
         )
     return lines
 
@@ -124,7 +127,10 @@ def show_evidence(workspace: Workspace, row: str, *, run_id: str | None, map_fil
     store = RunStore(workspace, run_id)
     from fitter.settings import FitSettings
 
-    settings = FitSettings.model_validate(store.read("config.json")["settings"])
+    try:
+        settings = FitSettings.model_validate(store.read("config.json")["settings"])
+    except (KeyError, ValueError) as fault:
+        raise Tampered(f"config.json of run {run_id} is not what was written: {one_line(str(fault))}") from None
     path = store.path("train.jsonl", private=True)
     if not path.is_file():
         raise UserError(

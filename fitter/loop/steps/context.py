@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from fitter.errors import Tampered
 from fitter.evidence.map import EvidenceMap
 from fitter.evidence.targets.base import Target
 from fitter.judge.prompt import JudgePrompt
@@ -75,7 +76,10 @@ class Fit:
         """The resolved settings."""
         settings = FitSettings.model_validate(self.config["settings"])
         if self.store.has(BUDGET):  # a resumed run may be given a larger budget; nothing that is measured depends on it
-            settings = settings.model_copy(update={"budget_calls": self.store.read(BUDGET)["budget_calls"]})
+            calls = self.store.read(BUDGET).get("budget_calls")
+            if type(calls) is not int or calls < 1:
+                raise Tampered(f"{self.store.path(BUDGET)} holds no number of calls", hint="remove it, then resume")
+            settings = settings.model_copy(update={"budget_calls": calls})
         return settings
 
     @cached_property
