@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from fitter.jsonio import canonical
+from fitter.jsonio import canonical, sha256
 from fitter.records import UnusableReason
 
 
@@ -66,6 +67,11 @@ class ModelRequest:
                 "reasoning_effort": self.settings.reasoning_effort,
             }
         ).encode("utf-8")
+
+    @cached_property
+    def digest(self) -> str:
+        """Hex SHA-256 of :meth:`to_bytes`, computed once: a row's request is shared by its runs."""
+        return sha256(self.to_bytes())
 
     def follow_up(self, answer: str, complaint: str) -> ModelRequest:
         """The same request, continued: the model's answer and what was wrong with it."""

@@ -167,7 +167,7 @@ class Phase:
             rows = []
             for item in self.items[at : at + _CHUNK_ROWS]:
                 request = replace(build_request(self.prompt, item.user_text, self.settings), row=item.row)
-                request_hash = sha256(request.to_bytes())
+                request_hash = request.digest
                 rows.append([self._task(item.row, run, request, request_hash) for run in range(self.runs)])
             self._recall([task for row in rows for task in row])
             yield from rows
@@ -186,7 +186,7 @@ class Phase:
                 task = wanted[key]
                 task.known.append(record)
                 if (retry := self._retry(task, attempt, record)) is not None:
-                    again = self._key(task.row, task.run, sha256(retry.to_bytes()), attempt + 1)
+                    again = self._key(task.row, task.run, retry.digest, attempt + 1)
                     following[again] = task
             if not following:
                 return
@@ -330,7 +330,7 @@ class Phase:
         if attempt == 1:
             key, request_hash = task.key, task.request_hash
         else:
-            request_hash = sha256(request.to_bytes())
+            request_hash = request.digest
             key = self._key(task.row, task.run, request_hash, attempt)
         usage = reply.usage or Usage()
         return CallRecord(

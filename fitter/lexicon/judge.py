@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from fitter.clients.base import ModelRequest, Reply, Usage
@@ -246,17 +246,8 @@ def identity(lexicon: Lexicon, part: str) -> Mapping[str, Any]:
 
 def _draw(request: ModelRequest, run: int, leaders: tuple[str, ...]) -> str:
     """A level class by hash of the first request and the run; follow-ups draw what was drawn before."""
-    first = ModelRequest(
-        messages=request.messages[:2],
-        schema=request.schema,
-        schema_name=request.schema_name,
-        settings=request.settings,
-    )
-    hashed = hashlib.sha256(b"%d\x00" % run)
-    try:
-        hashed.update(first.to_bytes())
-    except UnicodeEncodeError:  # a lone surrogate has no UTF-8 form; intake replaces them, a caller of ours might not
-        hashed.update(b"".join(text_key(m.text) for m in first.messages))
+    first = request if len(request.messages) <= 2 else replace(request, messages=request.messages[:2])
+    hashed = hashlib.sha256(f"{run}\x00{first.digest}".encode())
     return leaders[int.from_bytes(hashed.digest()[:8], "big") % len(leaders)]
 
 
