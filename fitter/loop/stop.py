@@ -45,7 +45,7 @@ def stop_reason(
     """
     if errors == 0 and without_vote == 0:
         return "ceiling"
-    if label_ceiling and errors > 0 and without_vote == 0:
+    if label_ceiling and errors > 0:
         return "label_ceiling"
     if iteration >= max_iterations:
         return "max_iterations"

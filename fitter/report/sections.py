@@ -160,8 +160,7 @@ def per_class(facts: Facts) -> list[str]:
         lines += [table(("value", "held, said", "held, not said", "not held, said", "neither"), body), ""]
     if card["thirds"]:
         body = [
-            [f"{number(t['low'])} to {number(t['high'])}", str(t["rows"]), number(t["mae"])]
-            for t in card["thirds"]
+            [f"{number(t['low'])} to {number(t['high'])}", str(t["rows"]), number(t["mae"])] for t in card["thirds"]
         ]
         lines += [table(("third of the label range", "rows", "MAE"), body), ""]
     small = card["small_classes"]
@@ -254,7 +253,8 @@ def decisions(facts: Facts) -> list[str]:
         if stop["contradicting_reasons"]:
             lines.append(
                 "Finding: the reviewers' reasoning of these rows argues for another label than "
-                "theirs; the rows stay wrong: " + ids(stop["contradicting_reasons"], most=len(stop["contradicting_reasons"]))
+                "theirs; the rows stay wrong: "
+                + ids(stop["contradicting_reasons"], most=len(stop["contradicting_reasons"]))
             )
     refused = sum(len(d["refused"]) for d in (*facts["drafts"].values(), *facts["guards"]))
     lines.append(

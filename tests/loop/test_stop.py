@@ -31,7 +31,7 @@ GOING = {
         ({"errors": 0}, "ceiling"),
         ({"errors": 0, "without_vote": 1}, None),  # a row without a vote is no agreement
         ({"label_ceiling": True}, "label_ceiling"),
-        ({"label_ceiling": True, "without_vote": 1}, None),
+        ({"label_ceiling": True, "without_vote": 1}, "label_ceiling"),  # a row without a vote is no error
         ({"label_ceiling": True, "errors": 0}, "ceiling"),
         ({"iteration": 0, "max_iterations": 0}, "max_iterations"),
     ],

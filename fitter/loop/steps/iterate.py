@@ -234,6 +234,7 @@ def guard(deps: Deps, state: State) -> dict[str, Any]:
     at, iteration = state["versions"], number(state["iteration"])
     best = fit.version(state["best"])
     refusal = None
+    refusals: list[str] = []
     for turn in (1, 2):
         name = f"proposals/{iteration}-{turn}.json"
         if not fit.store.has(name):
@@ -246,9 +247,10 @@ def guard(deps: Deps, state: State) -> dict[str, Any]:
         if refusal is None:
             refusal, made = _refuse(fit, change_from_json(record["change"]), best, at)
         if made is not None:
-            fit.store.write(f"guards/{iteration}.json", {"accepted_turn": turn, "refused": refusal})
+            fit.store.write(f"guards/{iteration}.json", {"accepted_turn": turn, "refused": refusals})
             return {"candidate": made.number}
-    fit.store.write(f"guards/{iteration}.json", {"accepted_turn": None, "refused": refusal})
+        refusals.append(refusal or "")
+    fit.store.write(f"guards/{iteration}.json", {"accepted_turn": None, "refused": refusals})
     return {"no_change": f"no usable proposal: {refusal or 'the proposer had nothing else to offer'}"}
 
 
@@ -328,6 +330,15 @@ def decide(deps: Deps, state: State) -> dict[str, Any]:
     )
     kept = made.decision == "keep"
     bucket, change = _aimed_at(fit, at)
+    if made.basis == "not_measurable":
+        # LO-6 again: both headlines exist, but not on the rows that both versions answer. The record keeps why.
+        attempt = {"iteration": at, "bucket": bucket, "change": change, "outcome": "no_change",
+                   "basis": made.reasoning[0]}  # fmt: skip
+        fit.store.write(
+            name, {"iteration": at, "best": state["best"], "candidate": None, "unmeasured": candidate,
+                   "attempt": attempt},
+        )  # fmt: skip
+        return {"candidate": None, "no_change_in_row": state["no_change_in_row"] + 1}
     attempt = {
         "iteration": at,
         "bucket": bucket,

@@ -163,7 +163,7 @@ def intake(deps: Deps, state: State) -> dict[str, Any]:
     seal = seal_id(found.identity, found.label.id)
     deps.hold(seal, f"run {fit.store.run_id}")
     check_seal(deps, settings, found)
-    # Replaced, not written once: a run killed before the next line has taken no snapshot yet, whatever the queue says.
+    # Replaced, not written once: a run killed before staged.json is there has taken no snapshot yet.
     write_atomic(staging(deps, seal, fit.store.run_id), canonical(_staged(found, settings)), private=True)
     gate = None if found.gate.passed else found.gate.reason
     if any(told.values()):
