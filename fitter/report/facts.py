@@ -31,6 +31,7 @@ def gather(store: RunStore) -> dict[str, Any]:
         "split": maybe("split.json"),
         "map": maybe("map.json"),
         "isolation": maybe("isolation.json"),
+        "instrument": maybe("instrument.json"),
         "baseline": maybe("baseline.json"),
         "degenerate": maybe("degenerate.json"),
         "cards": {name: store.read(f"cards/{name}.json")["card"] for name in store.names("cards")},
@@ -45,6 +46,8 @@ def gather(store: RunStore) -> dict[str, Any]:
         "injection": maybe("injection.json"),
         "result": maybe("result.json"),
         "ledger": store.read_rows("ledger.jsonl") if store.has("ledger.jsonl") else [],
+        "checks": maybe("checks.json"),
+        "deployed": maybe("deployed.json"),
         "receipt": maybe("receipt.json"),
     }
     facts["winner"] = _stem(facts, "winner")
@@ -54,7 +57,7 @@ def gather(store: RunStore) -> dict[str, Any]:
         for name, labels in ((facts["winner"], "labels/train.jsonl"), (HOLDOUT_WINNER, "labels/holdout.jsonl"))
         if name is not None and store.has(f"passes/{name}.jsonl")
     }
-    facts["gaps"] = _gaps(facts)
+    facts["gaps"] = _gaps(store, facts)
     facts["unmapped"] = _unmapped(facts)
     return facts
 
@@ -104,7 +107,7 @@ def _disagreements(store: RunStore, facts: Mapping[str, Any], name: str, labels:
     }
 
 
-def _gaps(facts: Mapping[str, Any]) -> list[list[str]]:
+def _gaps(store: RunStore, facts: Mapping[str, Any]) -> list[list[str]]:
     """Fidelity gaps of the winner (PU-5)."""
     winner, name = facts["winner"], main_card(facts)
     if winner is None or name is None:
@@ -125,11 +128,34 @@ def _gaps(facts: Mapping[str, Any]) -> list[list[str]]:
         runs=settings["runs"],
         passes=passes,
         rescued=card["deployable"]["rescued"],
+        truncated_rows=sum(
+            "truncated" in record
+            for stem in {winner, name}
+            if store.has(f"renders/{stem}.jsonl")
+            for record in store.read_rows(f"renders/{stem}.jsonl")
+        ),
+        dropped_parameters=_refused(facts),
+        temperature=settings["judge_options"].get("temperature"),
+        max_tokens=settings["judge_options"].get("max_output_tokens"),
     )
-    deployed = DeployedEvaluator(
-        publisher=target.name, scope=settings["scope"], rehearsal=target.name == "local", judge=settings["judge"]
-    )
+    if facts["deployed"] is None:
+        deployed = DeployedEvaluator(
+            publisher=target.name, scope=settings["scope"], rehearsal=target.name == "local", judge=settings["judge"]
+        )
+    else:
+        held: dict[str, Any] = facts["deployed"]["deployed"]
+        given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in held.items()}
+        deployed = DeployedEvaluator(**given)
     return [[gap.code, gap.sentence] for gap in fidelity_gaps(measured, deployed)]
+
+
+def _refused(facts: Mapping[str, Any]) -> list[str]:
+    """Parameters of the judge that its provider refused in the probe."""
+    instrument = facts["instrument"]
+    if instrument is None or "judge" not in instrument["clients"]:
+        return []
+    found = {feature for feature, _ in instrument["clients"]["judge"]["refused"]}
+    return sorted(found & {"temperature", "reasoning_effort"})
 
 
 def _unmapped(facts: Mapping[str, Any]) -> list[str]:

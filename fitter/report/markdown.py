@@ -9,7 +9,9 @@ from fitter.publishing.verify import DISABLED_LINE, REHEARSAL_LINE
 from fitter.queues.snapshot import load_rows
 from fitter.report import account, limits, names, sections
 from fitter.report.facts import main_card
+from fitter.report.fidelity import fidelity
 from fitter.report.figures import code, interval, number, prose
+from fitter.report.instrument import instrument
 from fitter.runstore import RunStore
 from fitter.textsafe import markdown_code, one_line, visible
 
@@ -49,7 +51,8 @@ def render(facts: Mapping[str, Any]) -> str:
     lines += [*account.rows_used(facts), ""]
     if facts["winner"] is not None:
         for section in (
-            account.findings, account.evidence, account.prompt, account.fidelity, account.cost, account.limits,
+            account.findings, account.evidence, account.prompt, fidelity, instrument,
+            account.cost, account.limits,
         ):  # fmt: skip
             made = section(facts)
             lines += [*made, ""] if made else []

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from fitter.errors import Stopped
-from tests.servers import fits
+from fitter.errors import RunError, Stopped
+from tests.servers import fits, openai_api
 from tests.servers.analyst import role_of, says
 from tests.servers.loopback import Asked, Play, Server, spoil
 
@@ -100,11 +100,10 @@ def test_the_code_review_queue_is_fitted_through_a_vendors_sdk(
 
 def test_a_refused_schema_and_temperature_are_settled_once_before_v0(tmp_path: Path) -> None:
     from tests.advisors.test_advisors_in_the_loop import RUN, small
-    from tests.servers.openai_api import Model, api
 
     refuses = {"json_schema": "response_format json_schema is not supported", "temperature": "Unsupported: temperature"}
 
-    with Server(api(Model(says=says, refuses=refuses))) as server:
+    with Server(openai_api.api(openai_api.Model(says=says, refuses=refuses))) as server:
         settings = small(tmp_path, server, max_iterations=1)
         options = {**settings.judge_options, "temperature": 0.0}
         fits.finish(tmp_path / "ws", settings.with_answers({"judge_options": options}), RUN)
@@ -206,3 +205,39 @@ def test_spoilt_replies_all_through_a_fit_end_as_reason_codes_never_as_a_crash(t
 
 def test_sc3_the_environment_that_holds_the_key_is_the_tests_own() -> None:
     assert os.environ["FITTER_TEST_KEY"] == fits.CANARY
+
+
+def test_out2_the_report_says_how_the_models_were_called(tmp_path: Path) -> None:
+    from tests.advisors.test_advisors_in_the_loop import RUN, small
+
+    refuses = {"temperature": "Unsupported parameter: temperature"}
+    with Server(openai_api.api(openai_api.Model(says=says, refuses=refuses, name="gpt-5.4-mini-2026-03-01"))) as server:
+        settings = small(tmp_path, server, max_iterations=0)
+        options = {**settings.judge_options, "temperature": 0.0}
+        fits.finish(tmp_path / "ws", settings.with_answers({"judge_options": options}), RUN)
+        url = server.url
+    report = (tmp_path / "ws" / "runs" / RUN / "report.md").read_text()
+    section = report.split("## Instrument", 1)[1].split("\n## ", 1)[0]
+    assert f"Judge: `openai:gpt-5.4-mini@{url}/v1`, answered by `gpt-5.4-mini-2026-03-01`." in section
+    assert "Schema mode: JSON Schema; output cap parameter: `max_tokens`; temperature: refused." in section
+    assert "Not temperature-pinned: the provider refuses the parameter." in section
+    assert "Refused by the provider in the probe, and never sent again: temperature." in section
+    assert "every figure here was measured with this one instrument" in section
+    assert "share a model" in report
+
+
+def test_out2_another_model_in_the_middle_of_a_fit_stops_the_run(tmp_path: Path) -> None:
+    from tests.advisors.test_advisors_in_the_loop import ROWS, small
+
+    model = openai_api.Model(says=says)
+    steady = openai_api.api(model)
+
+    def script(asked: Asked) -> Play:
+        if asked.number == len(ROWS) + 1:  # after the probe and v0's passes
+            model.name = "something-else"
+        return steady(asked)
+
+    with Server(script) as server:
+        settings = small(tmp_path, server, max_iterations=1, proposer="lexicon")
+        with pytest.raises(RunError, match="another model answered 12 of 12 passes during candidate"):
+            fits.finish(tmp_path / "ws", settings, "small-001")

@@ -17,6 +17,9 @@ from fitter.records import Pass, Row, RowReason
 from fitter.scoring.card import Card, card_of
 from fitter.scoring.table import CardInput
 
+# A stray answer from another model is an unusable pass; a larger share is another instrument (OUT-2).
+MOST_WRONG_MODEL = 0.1
+
 
 def render_rows(
     fit: Fit, version: Version, rows: Sequence[Row]
@@ -131,6 +134,14 @@ def run(fit: Fit, version: Version, items: Sequence[Item], *, phase: str, runs: 
             f"the instrument changed during {phase}: the model, its schema mode or its parameters are not those of the "
             "versions measured before, so nothing can be compared with them",
             hint="pin the model's dated name, then start a new fit",
+        )
+    others = sum(p.unusable == "wrong_model" for p in result.passes)
+    if others > MOST_WRONG_MODEL * len(result.passes):
+        raise RunError(
+            f"another model answered {others} of {len(result.passes)} passes during {phase}, so what was measured "
+            "before cannot be compared with what would be measured now",
+            hint="pin the model's dated name, or list the names that are one model to you under accepted_models; then "
+            "start a new fit",
         )
     return result
 
