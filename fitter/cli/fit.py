@@ -20,7 +20,9 @@ _COLS = "Flat files: "
 
 def command(
     ctx: typer.Context,
-    queue: Annotated[str, typer.Argument(help="A .csv, .jsonl or bundle file or folder, or `practice`.")],
+    queue: Annotated[
+        str, typer.Argument(help='A .csv, .jsonl or bundle file or folder, `practice`, datadog:ID or datadog:"NAME".')
+    ],
     goal: Annotated[str | None, typer.Option(help="What the judge is for, in one sentence.")] = None,
     costly: Annotated[
         str | None, typer.Option(metavar="CLASS|same", help="The class whose miss is the costlier error.")
@@ -37,7 +39,9 @@ def command(
     name: Annotated[str | None, typer.Option(help="The evaluator's name.")] = None,
     app: Annotated[str | None, typer.Option(help="The application the evaluator belongs to.")] = None,
     scope: Annotated[str | None, typer.Option(metavar="span|trace|session", help="What the evaluator sees.")] = None,
-    publish_to: Annotated[str | None, typer.Option(help="Where the disabled evaluator is written: local, ...")] = None,
+    publish_to: Annotated[
+        str | None, typer.Option(help="Where the disabled evaluator is written: local or datadog.")
+    ] = None,
     runs: Annotated[int | None, typer.Option(help="Passes per row: 1, 3, 5 or 7 (default 3).")] = None,
     max_iterations: Annotated[int | None, typer.Option(help="Most iterations (default 10).")] = None,
     patience: Annotated[
@@ -74,6 +78,12 @@ def command(
     ] = None,
     tolerance: Annotated[float | None, typer.Option(help="Numeric labels this close agree.")] = None,
     queue_name: Annotated[str | None, typer.Option(help="The queue's name, where the file's name will not do.")] = None,
+    backend: Annotated[
+        str | None, typer.Option(metavar="rest|mcp", help="How Datadog is reached; your choice, nothing falls back.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="How far back a platform's spans are looked for: 90d, 36h, 12w or a date.")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="A fit.toml with the same names (default: ./fit.toml if there).")
     ] = None,
@@ -127,7 +137,7 @@ def ask_on_terminal() -> Ask | None:
 _SETTINGS = (
     "goal", "costly", "label", "framing", "metric", "judge", "proposer", "name", "app", "scope", "publish_to", "runs",
     "max_iterations", "patience", "notes", "beta", "precision_floor", "governs", "label_kind", "tolerance",
-    "queue_name", "concurrency", "budget_calls", "exposed_holdout",
+    "queue_name", "concurrency", "budget_calls", "exposed_holdout", "backend", "since",
 )  # fmt: skip
 
 

@@ -155,13 +155,6 @@ def prompt(facts: Facts) -> list[str]:
     return lines
 
 
-def fidelity(facts: Facts) -> list[str]:
-    """How the published evaluator will differ from the judge that was measured (PU-5)."""
-    if not facts["gaps"]:
-        return []
-    return ["## Fidelity gaps", "", *(f"- {gap}: {sentence}" for gap, sentence in facts["gaps"])]
-
-
 def cost(facts: Facts) -> list[str]:
     """Calls and what they cost, by role (SC-1, SC-2), and who shares a model (QU-5)."""
     lines = ["## Calls", ""]
