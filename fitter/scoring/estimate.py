@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from scipy import stats
+from scipy import special
 
 from fitter.errors import BadInput
 from fitter.scoring.intervals import mover_mean
@@ -120,7 +120,7 @@ def pass_rate(*, sensitivity: Proportion, specificity: Proportion, apparent: Pro
 
 def _lang_reiczigel(sensitivity: Proportion, specificity: Proportion, apparent: Proportion, n: int) -> Interval:
     """The adjusted interval: Agresti-Coull-like counts, a shifted centre, and the three variances added."""
-    z = float(stats.norm.ppf(0.975))
+    z = float(special.ndtri(0.975))
     se = (sensitivity.hits + 1) / (sensitivity.rows + 2)
     sp = (specificity.hits + 1) / (specificity.rows + 2)
     size = n + z * z

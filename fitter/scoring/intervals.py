@@ -1,4 +1,8 @@
-"""Closed-form intervals: Wilson, exact binomial (Clopper-Pearson), MOVER for a mean of proportions."""
+"""Closed-form intervals: Wilson, exact binomial (Clopper-Pearson), MOVER for a mean of proportions.
+
+On scipy.special, whose import costs a third of that of scipy.stats; tests hold every figure to scipy.stats' own
+(``binomtest``, ``beta``) over all counts up to 60.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from scipy import stats
+from scipy import special
 
 from fitter.scoring.values import Interval
 
@@ -25,8 +29,11 @@ def wilson_ends(hits: int, n: int, confidence: float = 0.95) -> tuple[float, flo
     """
     if n < 1 or not 0 <= hits <= n:
         raise ValueError(f"{hits} of {n} is not a proportion")
-    found = stats.binomtest(hits, n).proportion_ci(confidence_level=confidence, method="wilson")
-    return float(found.low), float(found.high)
+    z = float(special.ndtri((1 + confidence) / 2))
+    share, extra = hits / n, z * z / n
+    centre = (share + extra / 2) / (1 + extra)
+    half = z / (1 + extra) * math.sqrt(share * (1 - share) / n + extra / (4 * n))
+    return 0.0 if hits == 0 else max(0.0, centre - half), 1.0 if hits == n else min(1.0, centre + half)
 
 
 def wilson(hits: int, n: int, *, grouped: bool = False) -> Interval:
@@ -45,8 +52,10 @@ def clopper_pearson(hits: int, n: int, *, confidence: float = 0.95) -> tuple[flo
     """
     if n < 1 or not 0 <= hits <= n:
         raise ValueError(f"{hits} of {n} is not a proportion")
-    found = stats.binomtest(hits, n).proportion_ci(confidence_level=confidence, method="exact")
-    return float(found.low), float(found.high)
+    tail = (1 - confidence) / 2
+    low = 0.0 if hits == 0 else float(special.betaincinv(hits, n - hits + 1, tail))
+    high = 1.0 if hits == n else float(special.betaincinv(hits + 1, n - hits, 1 - tail))
+    return low, high
 
 
 def upper_bound(errors: int, n: int, *, confidence: float = 0.95) -> float:
@@ -59,7 +68,7 @@ def upper_bound(errors: int, n: int, *, confidence: float = 0.95) -> float:
         raise ValueError(f"{errors} errors in {n} rows is not a rate")
     if errors == n:
         return 1.0
-    return float(stats.beta.ppf(confidence, errors + 1, n - errors))
+    return float(special.betaincinv(errors + 1, n - errors, confidence))
 
 
 def mover_mean(counts: Sequence[tuple[int, int]], *, grouped: bool = False) -> Interval:

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from fitter.labels import LabelValue, text, to_json
 from fitter.scoring.bootstrap import Patterns, compress
@@ -230,5 +230,5 @@ def _difference(
     if freedom < 1:
         null = Interval(low=None, high=None, method="t_clusters", n=clusters, reliable=False, why="one row on a side")
         return Value.of(value), null
-    spread = float(np.sqrt((per_cluster**2).sum())) * float(stats.t.ppf(0.975, freedom))
+    spread = float(np.sqrt((per_cluster**2).sum())) * float(special.stdtrit(freedom, 0.975))
     return Value.of(value), Interval(low=value - spread, high=value + spread, method="t_clusters", n=clusters)

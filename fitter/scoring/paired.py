@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from fitter.scoring.bootstrap import compress, figures, percentile_interval
 from fitter.scoring.deployable import Deployable
@@ -25,11 +25,11 @@ MIN_DELTA = 0.02
 def exact_p(gained: int, lost: int) -> float:
     """Exact two-sided McNemar test, which is the sign test on the discordant rows; 1 when there are none.
 
-    By scipy's exact binomial test with probability 1/2 (McNemar 1947, exact form).
+    The exact binomial test with probability 1/2 (McNemar 1947, exact form): twice the smaller tail, by scipy.
     """
     if gained + lost == 0:
         return 1.0
-    return float(stats.binomtest(gained, gained + lost, 0.5).pvalue)
+    return min(1.0, 2.0 * float(special.bdtr(min(gained, lost), gained + lost, 0.5)))
 
 
 def bootstrap_p(deltas: FloatArray) -> float | None:

@@ -12,6 +12,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from fitter.scoring.intervals import clopper_pearson, mover_mean, upper_bound, wilson, wilson_ends
+from fitter.scoring.paired import exact_p
 from fitter.scoring.plan import rows_for_bound
 from fitter.scoring.values import Interval
 
@@ -126,3 +127,18 @@ def test_the_documentations_example_runs() -> None:
     names: dict[str, object] = {}
     exec(compile(block, str(DOC), "exec"), names)
     assert "decision" in names
+
+
+def test_every_closed_form_is_scipy_stats_own() -> None:
+    """The product imports scipy.special only, for its start-up time; the figures are those of scipy.stats."""
+    worst = 0.0
+    for n in (*range(1, 61), 120, 879, 5000):
+        for hits in range(0, n + 1, 1 if n <= 60 else max(1, n // 40)):
+            test = stats.binomtest(hits, n)
+            for method, ends in (("wilson", wilson_ends(hits, n)), ("exact", clopper_pearson(hits, n))):
+                found = test.proportion_ci(confidence_level=0.95, method=method)
+                worst = max(worst, abs(found.low - ends[0]), abs(found.high - ends[1]))
+            worst = max(worst, abs(exact_p(hits, n - hits) - stats.binomtest(hits, n, 0.5).pvalue))
+            if hits < n:
+                worst = max(worst, abs(upper_bound(hits, n) - stats.beta.ppf(0.95, hits + 1, n - hits)))
+    assert worst < 1e-12
