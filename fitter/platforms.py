@@ -26,6 +26,7 @@ def open_publisher(settings: FitSettings, workspace: Workspace) -> Publisher:
     if name == DATADOG:
         from fitter.publishing.datadog import PublishOptions
         from fitter.publishing.datadog import open_publisher as opened
+        from fitter.queues.datadog_mcp import fair_use
 
         if settings.backend is None:
             raise SettingsError(
@@ -40,6 +41,7 @@ def open_publisher(settings: FitSettings, workspace: Workspace) -> Publisher:
             root_spans_only=asked.root_spans_only,
             temperature=measured if asked.temperature is None else asked.temperature,
             max_tokens=asked.max_tokens,
+            mcp_rate=fair_use(os.environ),
         )
         return opened(os.environ, settings.backend, options)
     raise SettingsError(

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from fitter.evidence.targets.base import Compiled
-from fitter.records import Scope, VerdictContract
+from fitter.publishing.publisher import EvaluatorSpec
+from fitter.records import Row, Scope, VerdictContract
 from fitter.textsafe import one_line
 
 GapCode: TypeAlias = Literal[
@@ -93,6 +94,21 @@ class DeployedEvaluator:
     sampling: float | None = None
     parameters: Mapping[str, float | None] | None = None
     static_system: bool = False
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """A publisher that knows what its platform will do with what was published (PU-5)."""
+
+    def deployed(self, spec: EvaluatorSpec, config: Mapping[str, Any], rows: Sequence[Row]) -> DeployedEvaluator:
+        """What the evaluator will be, from the document as it was read back.
+
+        Args:
+            spec: what was published.
+            config: the document as read back.
+            rows: the labelled rows that the judge was measured on.
+        """
+        ...
 
 
 def fidelity_gaps(measured: MeasuredJudge, deployed: DeployedEvaluator) -> list[FidelityGap]:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from fitter.records import Row, Scope, VerdictContract
-
-if TYPE_CHECKING:
-    from fitter.publishing.fidelity import DeployedEvaluator
+from fitter.records import Scope, VerdictContract
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,21 +85,6 @@ class Publisher(Protocol):
     @property
     def page(self) -> str:
         """The platform's evaluations page, for people."""
-        ...
-
-
-@runtime_checkable
-class Describing(Protocol):
-    """A publisher that knows what its platform will do with what was published (PU-5)."""
-
-    def deployed(self, spec: EvaluatorSpec, config: Mapping[str, Any], rows: Sequence[Row]) -> DeployedEvaluator:
-        """What the evaluator will be, from the document as it was read back.
-
-        Args:
-            spec: what was published.
-            config: the document as read back.
-            rows: the labelled rows that the judge was measured on.
-        """
         ...
 
 

@@ -31,6 +31,20 @@ _NOT_FOUND: Final = ("not found", "no spans found", "not_found", "unknown_datase
 _LIMITED: Final = ("too many requests", "rate limit")
 
 
+def fair_use(env: Mapping[str, str]) -> tuple[int, float] | None:
+    """The limit to keep to: the platform's, or ``DD_LLMOBS_MCP_CALLS`` calls in 10 seconds; 0 is none.
+
+    Raises:
+        SettingsError: the variable is no number of calls.
+    """
+    given = env.get("DD_LLMOBS_MCP_CALLS", "").strip()
+    if not given:
+        return FAIR_USE
+    if not (given.isascii() and given.isdigit() and len(given) <= 6):
+        raise SettingsError("DD_LLMOBS_MCP_CALLS is no number of calls in 10 seconds", hint="e.g. 50; 0 for no limit")
+    return (int(given), FAIR_USE[1]) if int(given) else None
+
+
 class McpTools:
     """Tools over MCP (implements ``Tools``).
 

@@ -72,6 +72,7 @@ def open_source(spec: str, options: SourceOptions | None = None) -> LabelSource:
 
 def _datadog(spec: str, options: SourceOptions) -> LabelSource:
     from fitter.queues.datadog import QueueOptions, open_queue
+    from fitter.queues.datadog_mcp import fair_use
 
     _no_columns(options)
     if options.backend is None:
@@ -79,7 +80,7 @@ def _datadog(spec: str, options: SourceOptions) -> LabelSource:
             "a Datadog queue is read over REST or over MCP, and which one is your choice",
             hint="add --backend rest or --backend mcp (docs/datadog.md says how they differ)",
         )
-    chosen = QueueOptions(backend=options.backend, queue_name=options.queue_name)
+    chosen = QueueOptions(backend=options.backend, queue_name=options.queue_name, mcp_rate=fair_use(os.environ))
     if options.since is not None:
         chosen = replace(chosen, since=options.since)
     return open_queue(spec, os.environ, chosen)

@@ -67,7 +67,7 @@ def vendor() -> Iterator[Server]:
 
 def env(stand_in: StandIn, **more: str) -> dict[str, str]:
     """What a user would have exported."""
-    return stand_in.env(FITTER_TEST_KEY=VENDOR_KEY, **more)
+    return stand_in.env(FITTER_TEST_KEY=VENDOR_KEY, DD_LLMOBS_MCP_CALLS="0", **more)
 
 
 TOML = """

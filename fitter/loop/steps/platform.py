@@ -12,7 +12,8 @@ from fitter.jsonio import strict_loads
 from fitter.loop.deps import Deps
 from fitter.loop.steps.context import Fit, number
 from fitter.loop.steps.measuring import card_input
-from fitter.publishing.publisher import Describing, EvaluatorSpec, Publisher, Remote
+from fitter.publishing.fidelity import Describing
+from fitter.publishing.publisher import EvaluatorSpec, Publisher, Remote
 from fitter.queues.recap import Intake
 from fitter.records import Row
 from fitter.scoring.card import card_of
