@@ -156,6 +156,7 @@ def strict_loads(text: str, *, max_depth: int = MAX_DEPTH) -> JSONValue:
 
 
 _KEY = re.compile(r'"[ \t\r]*:')
+_NESTED = (dict, list)
 _PLAIN_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)
 
 
@@ -173,19 +174,23 @@ def flat_objects(lines: Sequence[str]) -> list[dict[str, Any]] | None:
     Returns:
         The objects; None when the batch must be read line by line, to name what is wrong or since it is not flat.
     """
-    if not all(line[:1] == "{" and line[-1:] == "}" for line in lines):
-        return None
+    if not lines:
+        return []
     text = "[" + ",\n".join(lines) + "]"
+    if not (text.startswith("[{") and text.endswith("}]") and text.count("},\n{") == len(lines) - 1):
+        return None
     try:
         found, end = _PLAIN_DECODER.raw_decode(text)
     except (ValueError, RecursionError):
         return None
     if end != len(text) or len(found) != len(lines) or sum(map(len, found)) != len(_KEY.findall(text)):
         return None
-    for item in found:
-        for value in item.values():
-            if value.__class__ is dict or (value.__class__ is list and any(v.__class__ in (dict, list) for v in value)):
-                return None
+    # one opening brace a line and one bracket in all: nothing can nest, and nobody has to look
+    if text.count("{") != len(lines) or text.count("[") != 1:
+        for item in found:
+            for value in item.values():
+                if value.__class__ is dict or (value.__class__ is list and any(v.__class__ in _NESTED for v in value)):
+                    return None
     objects: list[dict[str, Any]] = found
     return objects
 

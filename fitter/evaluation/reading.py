@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -286,19 +286,21 @@ def _text(name: str, raw: bytes) -> str:
 def _objects(name: str, raw: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
     """(1-based line, object) of every line that is not blank; a batch at a time where the lines are flat."""
     lines = _text(name, raw).split("\n")
+    if lines[-1] == "":
+        lines.pop()
     for start in range(0, len(lines), _BATCH):
-        numbered = [(start + k + 1, found) for k, line in enumerate(lines[start : start + _BATCH])
-                    if (found := line.strip(" \t\r"))]  # fmt: skip
-        batch = flat_objects([line for _, line in numbered])
+        chunk = lines[start : start + _BATCH]
+        batch = flat_objects(chunk)
+        numbered: Iterable[tuple[int, dict[str, Any]]]
         if batch is not None:
-            for (number, _), item in zip(numbered, batch, strict=True):
-                if not (number == 1 and set(item) == {"schema_version"}):
-                    yield number, item
-            continue
-        for number, line in numbered:
-            item = _one(name, number, line)
-            if not (number == 1 and set(item) == {"schema_version"}):
-                yield number, item
+            numbered = enumerate(batch, start + 1)
+        else:  # blank lines, white space around objects, something nested, or something wrong
+            bare = ((start + k, line.strip(" \t\r")) for k, line in enumerate(chunk, 1))
+            numbered = ((number, _one(name, number, line)) for number, line in bare if line)
+        for number, item in numbered:
+            if number == 1 and set(item) == {"schema_version"}:
+                continue
+            yield number, item
 
 
 def _one(name: str, number: int, line: str) -> dict[str, Any]:
