@@ -18,6 +18,8 @@ import pytest
 
 from tests.cli.cli_kit import ANSWERS, FITTER, cli, fit, flags, interactions, runs_of, write_csv, write_jsonl
 
+pytestmark = pytest.mark.slow
+
 
 def _terminal() -> None:
     """Makes the terminal ours, so that Ctrl-C is a signal, and one that is not ignored."""

@@ -349,6 +349,8 @@ def test_the_tracked_half_cloned_elsewhere_shows_every_figure_and_what_it_cannot
 
 COLLECTOR = """
 import http.server, sys, pathlib
+
+pytestmark = pytest.mark.slow
 class Handler(http.server.BaseHTTPRequestHandler):
     def handle_any(self):
         with open(sys.argv[1], "a") as log:

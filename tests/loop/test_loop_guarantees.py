@@ -22,6 +22,8 @@ from fitter.queues.registry import open_source
 from fitter.workspace import Workspace
 from tests.loop.scripted import World, add, number_of, queue, rows, truth, world
 
+pytestmark = pytest.mark.slow
+
 
 def right(system: str, user: str, run: int) -> str:
     return truth(user)

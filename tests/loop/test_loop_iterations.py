@@ -18,6 +18,8 @@ from fitter.scoring.frame import Fixed
 from fitter.scoring.table import CardInput
 from tests.loop.scripted import World, add, draft, number_of, queue, rows, truth, world
 
+pytestmark = pytest.mark.slow
+
 
 def wrong_on(*numbers: int) -> Any:
     """Right everywhere but on these rows."""
