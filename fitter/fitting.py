@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fitter.errors import (
     EXIT_NO_EVALUATOR,
@@ -43,6 +43,9 @@ from fitter.textsafe import one_line, safe_name
 from fitter.workspace import Workspace, check_root, init, lock, write_atomic
 
 GIVEN = "given.json"  # the settings as given, written with the run's folder
+
+if TYPE_CHECKING:
+    from fitter.loop.steps.context import Fit
 
 Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -162,7 +165,14 @@ class Fitting:
             return self._guarded(run_id, ask, with_text)
 
     def resume(
-        self, run_id: str, *, ask: Ask | None = None, with_text: bool = False, budget_calls: int | None = None
+        self,
+        run_id: str,
+        *,
+        ask: Ask | None = None,
+        with_text: bool = False,
+        budget_calls: int | None = None,
+        budget_tokens: int | None = None,
+        budget_usd: float | None = None,
     ) -> Outcome:
         """Goes on with a run that was stopped, interrupted or killed (LO-7).
 
@@ -170,7 +180,8 @@ class Fitting:
             run_id: as ``fitter runs`` lists it.
             ask: see :meth:`start`.
             with_text: see :meth:`start`.
-            budget_calls: a new budget for the whole run, calls already made included; None keeps the one it has.
+            budget_calls, budget_tokens, budget_usd: a new budget for the whole run, with all that was spent already
+                included; None keeps the one it has.
 
         Raises:
             UserError: no such run, or another process is at it.
@@ -186,10 +197,43 @@ class Fitting:
             store.verify_hashes()
             if store.has("staged.json"):
                 self._hold_seal(store.read("staged.json")["seal"], f"run {run_id}")
-            if budget_calls is not None and not store.has(MANIFEST):
-                with _readable(f"the budget of run {run_id} cannot be written"):
-                    store.replace(BUDGET, {"budget_calls": budget_calls})
+            given_now = {"budget_calls": budget_calls, "budget_tokens": budget_tokens, "budget_usd": budget_usd}
+            if any(v is not None for v in given_now.values()) and not store.has(MANIFEST):
+                self._rebudget(store, given_now)
             return self._guarded(run_id, ask, with_text)
+
+    def _rebudget(self, store: RunStore, given: Mapping[str, float | None]) -> None:
+        """Notes a new budget beside the run; what is not given stays as it was."""
+        from fitter.calls.budget import check_budget
+        from fitter.loop.steps.context import Fit
+
+        earlier = store.read(BUDGET) if store.has(BUDGET) else {}
+        budget = {name: earlier.get(name) if value is None else value for name, value in given.items()}
+        if store.has("config.json"):
+            check_budget(Fit(self._deps(), store.run_id).settings.model_copy(update=budget))
+        with _readable(f"the budget of run {store.run_id} cannot be written"):
+            store.replace(BUDGET, budget)
+
+    @contextlib.contextmanager
+    def measured(self, run_id: str) -> Iterator[Fit]:
+        """A run that was measured to its end, locked and unchanged, for what is done with it afterwards.
+
+        Raises:
+            UserError: no such run, not measured to its end, or another process is at it.
+            Tampered: an artefact was changed since it was written.
+        """
+        from fitter.loop.steps.context import Fit
+
+        store = RunStore(self.workspace, run_id)
+        if not store.has("config.json"):
+            raise UserError(f"there is no run {one_line(run_id, 60)!r} here", hint="`fitter runs` lists them")
+        if not store.has("result.json"):
+            raise UserError(
+                f"run {run_id} is not measured to its end", hint=f"`{self._command()} resume {run_id}` goes on"
+            )
+        with self._holding(run_id):
+            store.verify_hashes()
+            yield Fit(self._deps(), run_id)
 
     def _guarded(self, run_id: str, ask: Ask | None, with_text: bool) -> Outcome:
         """Drives a run; whatever ends it early says how to go on, or leaves no run behind."""
@@ -382,7 +426,8 @@ class Fitting:
         return settle_team(team, contract, self.workspace.journal, run_id)
 
     def _open_team(self, settings: FitSettings, run_id: str) -> Team:
-        key = f"{run_id}|{settings.judge}|{settings.proposer}"
+        limits = f"{settings.budget_calls}|{settings.budget_tokens}|{settings.budget_usd}"
+        key = f"{run_id}|{settings.judge}|{settings.proposer}|{limits}"
         if key not in self._teams:
             self._teams[key] = open_team(settings, self.workspace, run_id)
         return self._teams[key]

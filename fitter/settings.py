@@ -6,6 +6,7 @@ Names are the same on the command line (``--max-iterations``), in ``fit.toml`` (
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -53,7 +54,11 @@ COLUMNS = (
 
 # Recorded, but no part of what is measured: a rerun with another value is the same fit.
 # The backend is a road to the same rows and the same evaluator; rows that differ by it differ in the snapshot's hash.
-_NOT_HASHED = frozenset({"concurrency", "exposed_holdout", "budget_calls", "backend"})
+_NOT_HASHED = frozenset(
+    {"concurrency", "exposed_holdout", "budget_calls", "budget_tokens", "budget_usd", "prices", "backend"}
+)
+
+_TOKENS = ("input", "cached", "output", "reasoning")
 
 
 class DatadogTable(BaseModel):
@@ -105,7 +110,9 @@ class FitSettings(BaseModel):
         notes: domain notes, verbatim.
         exposed_holdout: use a holdout that an earlier fit has opened, and say so on every figure.
         concurrency: model calls in flight.
-        budget_calls: most model calls of the fit, None for no limit.
+        budget_calls, budget_tokens, budget_usd: most model calls, tokens and money of the fit, None for no limit.
+        prices: what a million tokens cost (``input``, ``cached``, ``output``, ``reasoning``), by role (``judge``,
+            ``proposer``) or by spec; tables of fit.toml.
         judge_options, proposer_options: options of the models (docs/models.md), tables of fit.toml; the judge's hold
             for the proposer where both are one model.
         backend: how Datadog is reached, for its queues and for publishing there; nothing falls back.
@@ -145,6 +152,9 @@ class FitSettings(BaseModel):
     exposed_holdout: bool = False
     concurrency: int = Field(default=8, ge=1, le=256)
     budget_calls: int | None = Field(default=None, ge=1)
+    budget_tokens: int | None = Field(default=None, ge=1)
+    budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    prices: Mapping[str, Mapping[str, float]] = {}
     judge_options: Mapping[str, Any] = {}
     proposer_options: Mapping[str, Any] = {}
     backend: Literal["rest", "mcp"] | None = None
@@ -163,6 +173,17 @@ class FitSettings(BaseModel):
     def _odd(cls, value: int) -> int:
         if value not in (1, 3, 5, 7):
             raise ValueError("runs must be odd, from 1 to 7: an even number of votes can tie")
+        return value
+
+    @field_validator("prices")
+    @classmethod
+    def _prices(cls, value: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
+        for name, table in value.items():
+            unknown = sorted(set(table) - set(_TOKENS))
+            if unknown:
+                raise ValueError(f"unknown kind(s) of tokens {', '.join(unknown)}; known: {', '.join(_TOKENS)}")
+            if not all(math.isfinite(price) and price >= 0 for price in table.values()):
+                raise ValueError(f"the prices of {name} must be zero or more, per million tokens")
         return value
 
     @field_validator("columns")

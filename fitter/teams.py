@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fitter.advisors import Desk, ModelChecker, ModelDescriber, ModelDrafter, ModelProposer
+from fitter.calls.budget import check_budget, open_budget
 from fitter.calls.journal import Journal
 from fitter.calls.record import CallRecord, Role, call_key
 from fitter.clients.base import ModelClient, ModelRequest, ModelSettings, Reply, Usage
@@ -50,6 +51,7 @@ def open_team(settings: FitSettings, journal: Path, run_id: str) -> Team:
     Raises:
         SettingsError: a spec, option or key that cannot work.
     """
+    check_budget(settings)
     model_settings, rest = split_options(settings.judge_options)
     judge = open_client(settings.judge or "", make_options({"concurrency": settings.concurrency, **rest}))
     spec = settings.proposer or settings.judge
@@ -75,7 +77,7 @@ def open_team(settings: FitSettings, journal: Path, run_id: str) -> Team:
         settings=advisor_settings,
         journal=journal,
         run_id=run_id,
-        budget_calls=settings.budget_calls,
+        budget=lambda book: open_budget(settings, book, run_id, "proposer"),
     )
     return Team(
         judge=judge,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+from fitter.calls.budget import Budget
 from fitter.calls.journal import Journal
-from fitter.calls.ledger import Budget
 from fitter.calls.record import CallRecord, Role, call_key
 from fitter.clients.base import Message, ModelClient, ModelRequest, ModelSettings, Reply, Usage
 from fitter.clients.probe import accepted_names
@@ -68,14 +68,14 @@ class Desk:
         settings: its settings.
         journal: the workspace's journal file.
         run_id: the fit; part of every call's key.
-        budget_calls: the fit's call budget, None for no limit.
+        budget: the fit's budget as the journal has it now; None for no limit.
     """
 
     client: ModelClient
     settings: ModelSettings
     journal: Path
     run_id: str
-    budget_calls: int | None = None
+    budget: Callable[[Journal], Budget | None] | None = None
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -156,10 +156,9 @@ class Desk:
         known = journal.get(key)
         if known is not None and known.outcome != "unavailable":
             return known
-        budget = None
-        if self.budget_calls is not None:
-            budget = Budget(calls=self.budget_calls, spent=journal.count(self.run_id))
-            budget.reserve(1)
+        budget = None if self.budget is None else self.budget(journal)
+        if budget is not None:  # read anew from the journal each time: what is made is on record before the next call
+            budget.reserve(budget.worst(request, first=attempt, last=attempt))
         reply = asyncio.run(self._complete(request, call))
         usage = reply.usage or Usage()
         record = CallRecord(

@@ -1,4 +1,4 @@
-"""What the calls of a fit used and cost (SC-1, SC-2): pure functions over journal records, and the budget.
+"""What the calls of a fit used and cost (SC-1, SC-2): pure functions over journal records.
 
 Unknown stays unknown: a call whose provider named no tokens, or that ended in a timeout, is counted as unknown and
 never as free. Ledger rows hold no clock and no latency; those are for events only.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fitter.calls.record import CallRecord, Role
-from fitter.errors import BudgetReached, SettingsError
+from fitter.errors import SettingsError
 
 SCHEMA_VERSION: Final = 1
 TOKEN_KINDS: Final = ("input", "cached", "output", "reasoning")
@@ -175,59 +175,3 @@ def latencies(records: Iterable[CallRecord]) -> dict[str, float | int | None]:
 
 def _rank(ordered: Sequence[float], q: float) -> float:
     return ordered[max(0, math.ceil(q * len(ordered)) - 1)]
-
-
-class Budget:
-    """How many model calls a fit may make. A call is admitted with its worst case reserved before it is made.
-
-    One budget lives as long as a fit's process and is used from one thread. On resume ``spent`` is what the journal
-    already holds (``Journal.count``).
-    """
-
-    def __init__(self, *, calls: int | None, spent: int = 0) -> None:
-        """Starts a budget.
-
-        Args:
-            calls: most calls of the whole fit, or None for no limit.
-            spent: calls already made in this fit.
-
-        Raises:
-            SettingsError: a negative limit.
-        """
-        if calls is not None and calls < 0:
-            raise SettingsError("the budget of calls must be zero or more")
-        self.limit = calls
-        self.spent = spent
-        self.reserved = 0
-
-    def fits(self, calls: int) -> bool:
-        """True when this many more calls fit, beside all that is spent and reserved."""
-        return calls == 0 or self.limit is None or self.spent + self.reserved + calls <= self.limit
-
-    def reserve(self, calls: int) -> None:
-        """Sets the worst case aside.
-
-        Raises:
-            BudgetReached: it does not fit.
-        """
-        if not self.fits(calls):
-            raise self.reached(calls)
-        self.reserved += calls
-
-    def settle(self, *, reserved: int, made: int) -> None:
-        """Books what was really made and frees the rest of its reservation.
-
-        Raises:
-            ValueError: more is settled than was reserved, or more was made than was set aside for it.
-        """
-        if reserved > self.reserved or made > reserved:
-            raise ValueError(f"cannot settle {made} calls of {reserved} reserved ({self.reserved} outstanding)")
-        self.reserved -= reserved
-        self.spent += made
-
-    def reached(self, calls: int) -> BudgetReached:
-        """The error that says so."""
-        return BudgetReached(
-            f"the budget of {self.limit} calls is reached: {self.spent} made, and the next step may need {calls}",
-            hint="everything measured so far is kept; resume with a larger --budget-calls",
-        )

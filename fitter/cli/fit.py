@@ -91,6 +91,8 @@ def command(
     budget_calls: Annotated[
         int | None, typer.Option(help="Most model calls; stops on a row boundary (exit 4).")
     ] = None,
+    budget_tokens: Annotated[int | None, typer.Option(help="Most tokens, input and output; the same.")] = None,
+    budget_usd: Annotated[float | None, typer.Option(help="Most money, at the [prices] of fit.toml; the same.")] = None,
     exposed_holdout: Annotated[
         bool, typer.Option("--exposed-holdout", help="Use a holdout an earlier fit has opened; every figure says so.")
     ] = False,
@@ -137,7 +139,7 @@ def ask_on_terminal() -> Ask | None:
 _SETTINGS = (
     "goal", "costly", "label", "framing", "metric", "judge", "proposer", "name", "app", "scope", "publish_to", "runs",
     "max_iterations", "patience", "notes", "beta", "precision_floor", "governs", "label_kind", "tolerance",
-    "queue_name", "concurrency", "budget_calls", "exposed_holdout", "backend", "since",
+    "queue_name", "concurrency", "budget_calls", "budget_tokens", "budget_usd", "exposed_holdout", "backend", "since",
 )  # fmt: skip
 
 

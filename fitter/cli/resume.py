@@ -15,6 +15,10 @@ def command(
     budget_calls: Annotated[
         int | None, typer.Option(min=1, help="A new budget for the whole run, calls already made included.")
     ] = None,
+    budget_tokens: Annotated[int | None, typer.Option(min=1, help="The same in tokens, input and output.")] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option(min=0.000001, help="The same in money, at the prices of fit.toml.")
+    ] = None,
     with_text: Annotated[
         bool, typer.Option("--with-text", help="Also write a report with customer text, into private/.")
     ] = False,
@@ -25,6 +29,11 @@ def command(
 
     with progress() as reporter:
         outcome = fitting.Fitting(workspace_of(ctx), progress=reporter).resume(
-            run, ask=ask_on_terminal(), with_text=with_text, budget_calls=budget_calls
+            run,
+            ask=ask_on_terminal(),
+            with_text=with_text,
+            budget_calls=budget_calls,
+            budget_tokens=budget_tokens,
+            budget_usd=budget_usd,
         )
     finish(outcome)

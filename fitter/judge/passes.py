@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from fitter.calls.budget import Budget
 from fitter.calls.journal import Journal
-from fitter.calls.ledger import Budget
 from fitter.clients.base import ModelClient, ModelSettings
 from fitter.judge.phase import Item, PassResult, Phase, Progress
 from fitter.judge.prompt import JudgePrompt

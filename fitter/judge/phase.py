@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from fitter.calls.budget import NOTHING, Amount, Budget, total
 from fitter.calls.journal import Journal
-from fitter.calls.ledger import Budget
 from fitter.calls.record import CallRecord, call_key
 from fitter.clients.base import ModelClient, ModelRequest, ModelSettings, Reply, Usage
 from fitter.errors import Outage
@@ -70,8 +70,8 @@ class _Task:
         request, request_hash: of attempt 1, shared by the row's runs.
         key: of attempt 1.
         known: attempts already in the journal, in order; a pass is complete when its last one needs no retry.
-        reserved: calls set aside in the budget.
-        made: calls made.
+        reserved: set aside in the budget.
+        made: what the calls made are charged with.
     """
 
     row: str
@@ -80,8 +80,8 @@ class _Task:
     request_hash: str
     key: str
     known: list[CallRecord] = field(default_factory=list)
-    reserved: int = 0
-    made: int = 0
+    reserved: Amount = NOTHING
+    made: Amount = NOTHING
 
 
 @dataclass(kw_only=True)
@@ -214,11 +214,11 @@ class Phase:
             return True
         for task in row:
             task.reserved = self._worst_case(task)
-        needed = sum(task.reserved for task in row)
+        needed = total(task.reserved for task in row)
         while not self.budget.fits(needed):
             if not self.open or self.halted:
                 for task in row:
-                    task.reserved = 0
+                    task.reserved = NOTHING
                 self.error = self.error or self.budget.reached(needed)
                 return False
             self.settled.clear()  # rows in flight may turn out cheaper than reserved
@@ -227,11 +227,11 @@ class Phase:
         self.open += len(row)
         return True
 
-    def _worst_case(self, task: _Task) -> int:
-        if not task.known:
-            return MAX_ATTEMPTS
-        last = len(task.known)
-        return 0 if self._retry(task, last, task.known[-1]) is None else MAX_ATTEMPTS - last
+    def _worst_case(self, task: _Task) -> Amount:
+        done = len(task.known)
+        if self.budget is None or (done and self._retry(task, done, task.known[-1]) is None):
+            return NOTHING
+        return self.budget.worst(task.request, first=done + 1, last=MAX_ATTEMPTS)
 
     def _settle(self, task: _Task) -> None:
         if self.budget is not None:
@@ -291,13 +291,14 @@ class Phase:
 
     async def _call(self, task: _Task, request: ModelRequest, attempt: int) -> tuple[CallRecord, Verdict | Fault]:
         reply = await self.client.complete(request, run=task.run)
-        task.made += 1
         self.made += 1
         reading: Verdict | Fault | None = None
         try:
             reading = self._read(reply)
         finally:  # the answer is paid for: it is kept even if reading it fails
             record = self._record(task, attempt, request, reply, reading)
+            if self.budget is not None:
+                task.made += self.budget.used(record)
             self.journal.submit(record)
         self._watch(reply)
         return record, reading

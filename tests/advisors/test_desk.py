@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from fitter.advisors import Desk
 from fitter.advisors.desk import MAX_ANSWER_CHARS, Unfit, cut, exactly, obj, plain, sentence
+from fitter.calls.budget import Budget
+from fitter.calls.journal import Journal
 from fitter.clients.base import ModelSettings, Reply, Usage
 from fitter.errors import BudgetReached, Outage, RunError
 from fitter.loop.strategies import NoAdvice
@@ -170,7 +172,9 @@ def test_sc1_every_call_is_on_record_with_its_tokens(tmp_path: Path) -> None:
 
 
 def test_sc1_the_budget_is_checked_before_the_call(tmp_path: Path) -> None:
-    made, client = desk(tmp_path, {"wrong": 1}, {"word": "yes"}, budget_calls=1)
+    made, client = desk(
+        tmp_path, {"wrong": 1}, {"word": "yes"}, budget=lambda book: Budget(calls=1, spent=book.count("r"))
+    )
     with pytest.raises(BudgetReached):
         ask(made)
     assert len(client.asked) == 1

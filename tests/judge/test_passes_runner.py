@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fitter.calls import table
+from fitter.calls.budget import Budget
 from fitter.calls.journal import Journal
-from fitter.calls.ledger import Budget
 from fitter.clients.base import ModelSettings, Reply
 from fitter.errors import BudgetReached, Outage, SettingsError, Stopped
 from fitter.judge import passes as passes_module
@@ -211,7 +211,7 @@ def test_sc1_a_budget_ends_between_rows_at_the_same_place_whatever_the_concurren
     # A row may need 6 calls: 15 made leave room for none of those before 15 + 6 > 20, so the fifth row is the last.
     assert len(client.requests) == 15
     assert {said for said, _, _ in client.requests} == {f"Reply {n}" for n in range(5)}
-    assert (budget.spent, budget.reserved) == (15, 0)
+    assert (budget.spent.calls, budget.reserved.calls) == (15, 0)
 
 
 def test_sc1_never_more_calls_than_the_budget_even_if_every_pass_needs_its_retry(path: Path) -> None:
@@ -220,7 +220,7 @@ def test_sc1_never_more_calls_than_the_budget_even_if_every_pass_needs_its_retry
     with pytest.raises(BudgetReached):
         judge(path, client, rows=100, concurrency=8, budget=budget)
     assert len(client.requests) == 18
-    assert budget.spent == 18
+    assert budget.spent.calls == 18
 
 
 def test_sc1_resuming_a_finished_phase_needs_no_budget(path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_client_error_frees_what_was_reserved(path: Path) -> None:
     budget = Budget(calls=100)
     with pytest.raises(SettingsError):
         judge(path, Scripted(lambda *_: SettingsError("bad key")), budget=budget)
-    assert (budget.spent, budget.reserved) == (0, 0)
+    assert (budget.spent.calls, budget.reserved.calls) == (0, 0)
 
 
 # --- interrupts, loops, progress -------------------------------------------------------------------------------------
@@ -481,8 +481,8 @@ def test_lo7_stops_and_resumes_end_like_an_uninterrupted_run(
         budget = Budget(calls=spent + limit, spent=spent)
         with contextlib.suppress(BudgetReached):
             judge(path, client, rows=rows, runs=runs, concurrency=concurrency, budget=budget)
-        assert budget.spent <= spent + limit
-        spent = budget.spent
+        assert budget.spent.calls <= spent + limit
+        spent = budget.spent.calls
     end = judge(path, client, rows=rows, runs=runs, concurrency=concurrency)
     assert end.passes == whole.passes
     assert len(client.requests) == len(set(client.requests)) == whole.made

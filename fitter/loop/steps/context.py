@@ -21,6 +21,8 @@ from fitter.runstore import BUDGET, RunStore
 from fitter.scoring.frame import Fixed
 from fitter.settings import FitSettings
 
+BUDGETS = ("budget_calls", "budget_tokens", "budget_usd")
+
 
 def number(version: int) -> str:
     """File stem of a version or iteration: ``007``."""
@@ -76,10 +78,10 @@ class Fit:
         """The resolved settings."""
         settings = FitSettings.model_validate(self.config["settings"])
         if self.store.has(BUDGET):  # a resumed run may be given a larger budget; nothing that is measured depends on it
-            calls = self.store.read(BUDGET).get("budget_calls")
-            if type(calls) is not int or calls < 1:
-                raise Tampered(f"{self.store.path(BUDGET)} holds no number of calls", hint="remove it, then resume")
-            settings = settings.model_copy(update={"budget_calls": calls})
+            given = {k: v for k, v in self.store.read(BUDGET).items() if k in BUDGETS and v is not None}
+            if any(type(v) not in (int, float) or v <= 0 for v in given.values()):
+                raise Tampered(f"{self.store.path(BUDGET)} holds no budget", hint="remove it, then resume")
+            settings = settings.model_copy(update=given)
         return settings
 
     @cached_property

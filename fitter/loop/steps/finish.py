@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
+from fitter.calls.budget import prices_by_role
 from fitter.calls.journal import Journal
 from fitter.calls.ledger import ledger_rows
 from fitter.holdout import OpenedHoldout, open_holdout
@@ -166,7 +167,9 @@ def report(deps: Deps, state: State) -> dict[str, Any]:
     deps.progress.phase("report")
     if not fit.store.has("ledger.jsonl"):
         with Journal(deps.workspace.journal) as journal:
-            fit.store.write_rows("ledger.jsonl", ledger_rows(journal.calls(fit.store.run_id)))
+            fit.store.write_rows(
+                "ledger.jsonl", ledger_rows(journal.calls(fit.store.run_id), prices=prices_by_role(fit.settings))
+            )
     ending = ending_of(fit, state)
     if state.get("v0") is not None:
         _write_optimism(fit, state)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fitter.calls.budget import open_budget
 from fitter.calls.journal import Journal
-from fitter.calls.ledger import Budget
-from fitter.errors import RunError
+from fitter.errors import BudgetReached, RunError
 from fitter.evidence.render import Rendered, render
 from fitter.jsonio import sha256
 from fitter.judge.passes import Item, PassResult, measure
@@ -111,23 +111,25 @@ def run(fit: Fit, version: Version, items: Sequence[Item], *, phase: str, runs: 
     team = fit.team
     deps.progress.phase(f"{phase}: {len(items)} rows x {runs or settings.runs} passes with {team.judge.spec}")
     with Journal(deps.workspace.journal) as journal:
-        budget = None
-        if settings.budget_calls is not None:
-            budget = Budget(calls=settings.budget_calls, spent=journal.count(fit.store.run_id))
-        result = measure(
-            client=team.judge,
-            prompt=version.prompt,
-            items=items,
-            runs=runs or settings.runs,
-            settings=team.model_settings,
-            journal=journal,
-            run_id=fit.store.run_id,
-            phase=phase,
-            concurrency=settings.concurrency,
-            budget=budget,
-            accepted_models=accepted_models(team),
-            on_progress=deps.progress.passes,
-        )
+        budget = open_budget(settings, journal, fit.store.run_id, "judge")
+        try:
+            result = measure(
+                client=team.judge,
+                prompt=version.prompt,
+                items=items,
+                runs=runs or settings.runs,
+                settings=team.model_settings,
+                journal=journal,
+                run_id=fit.store.run_id,
+                phase=phase,
+                concurrency=settings.concurrency,
+                budget=budget,
+                accepted_models=accepted_models(team),
+                on_progress=deps.progress.passes,
+            )
+        except BudgetReached:
+            fit.store.event("budget", phase=phase, overrun=[] if budget is None else list(budget.overrun))
+            raise
     fit.store.event("phase", phase=phase, made=result.made, reused=result.reused)
     if result.instrument_changed:
         raise RunError(
