@@ -34,7 +34,6 @@ from fitter.jsonio import pretty, strict_loads
 from fitter.labels import LabelSchema
 from fitter.loop.deps import Deps, Progress, Quiet, Team
 from fitter.platforms import open_publisher
-from fitter.queues.recap import Intake
 from fitter.queues.source import LabelSource, RawQueue
 from fitter.records import VerdictContract
 from fitter.runstore import BUDGET, MANIFEST, RunStore
@@ -123,16 +122,6 @@ class Fitting:
         from fitter.overview import plan_text
 
         return plan_text(self._deps(), settings)
-
-    def intake(self, settings: FitSettings) -> Intake:
-        """The queue after intake, for whoever only wants to look at it; ``label`` is set. Writes nothing.
-
-        Raises:
-            BadInput: the queue cannot be read.
-        """
-        from fitter.loop.steps.prepare import read_queue
-
-        return read_queue(self._deps(), settings)
 
     # -- a run ---------------------------------------------------------------------------------------------------
 
@@ -252,7 +241,9 @@ class Fitting:
                 _add_hint(fault, f"then {going_on}")
             raise
         except PublishError as fault:
-            _add_hint(fault, f"{going_on}: it reads first, and writes only if it must")
+            _add_hint(
+                fault, f"{going_on}, and `fitter publish` can finish it: both read first, and write only if they must"
+            )
             raise
         except Stopped as fault:
             _add_hint(fault, going_on)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -34,6 +34,23 @@ def workspace_of(ctx: typer.Context) -> Path:
     folder: Path = ctx.obj
     check_root(folder)
     return folder
+
+
+def backend_of(given: str | None) -> Literal["rest", "mcp"] | None:
+    """The flag ``--backend``.
+
+    Raises:
+        SettingsError: neither rest nor mcp.
+    """
+    from fitter.errors import SettingsError
+
+    if given is None:
+        return None
+    if given == "rest":
+        return "rest"
+    if given == "mcp":
+        return "mcp"
+    raise SettingsError(f"no backend {given!r}", hint="use rest or mcp")
 
 
 @contextmanager

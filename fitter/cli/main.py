@@ -10,7 +10,22 @@ from typing import Annotated, Any
 import typer
 
 from fitter import __version__, errors
-from fitter.cli import compare, estimate, evidence, fit, init, plan, replay, resume, runs, score, show
+from fitter.cli import (
+    compare,
+    estimate,
+    evidence,
+    fidelity,
+    fit,
+    init,
+    plan,
+    publish,
+    replay,
+    resume,
+    runs,
+    score,
+    show,
+    verify,
+)
 from fitter.textsafe import visible
 
 EPILOG = (
@@ -56,6 +71,9 @@ app.command("resume")(resume.command)
 app.command("runs")(runs.command)
 app.command("show")(show.command)
 app.command("evidence")(evidence.command)
+app.command("publish")(publish.command)
+app.command("verify")(verify.command)
+app.command("fidelity")(fidelity.command)
 app.command("score")(score.command)
 app.command("replay")(replay.command)
 app.command("compare")(compare.command)

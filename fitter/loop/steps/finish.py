@@ -232,6 +232,8 @@ def evaluator_spec(fit: Fit, version_number: int) -> EvaluatorSpec:
 def publish(deps: Deps, state: State) -> dict[str, Any]:
     """Writes the disabled evaluator and proves that it is there (PU-1, PU-3, PU-4). Idempotent."""
     fit = Fit.of(deps, state)
+    if fit.store.has("receipt.json"):  # it exists only once everything was read back; `fitter publish` may have done it
+        return {}
     deps.progress.phase(f"publish to {fit.settings.publish_to}, disabled")
     with opened_publisher(deps, fit.settings) as publisher:
         publish_version(fit, state["best"], publisher)

@@ -1,0 +1,40 @@
+"""``fitter fidelity NAME``: an enabled evaluator's verdicts beside the labels and the fitted score."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fitter.cli.common import backend_of, out, progress, workspace_of
+
+
+def command(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="The evaluator's name.")],
+    at: Annotated[
+        str | None, typer.Option("--at", help="The platform, where the name was published to several.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(help="Take labels and score from this run.")] = None,
+    backend: Annotated[
+        str | None, typer.Option(metavar="rest|mcp", help="How Datadog is reached (default: as in the fit).")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="How far back verdicts are looked for (default: as in the fit).")
+    ] = None,
+) -> None:
+    """Compare what an evaluator says, once its owner has enabled it, with the humans and with its fit."""
+    from fitter import fitting
+    from fitter.deployed import observe
+
+    with progress() as reporter:
+        found = observe(
+            fitting.Fitting(workspace_of(ctx), progress=reporter),
+            name,
+            at=at,
+            run=run,
+            backend=backend_of(backend),
+            since=since,
+        )
+    for line in found.lines():
+        out(line)

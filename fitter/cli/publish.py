@@ -1,0 +1,31 @@
+"""``fitter publish RUN --to PLATFORM``: a measured run's winner, published again or elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fitter.cli.common import backend_of, out, progress, workspace_of
+
+
+def command(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")],
+    to: Annotated[str, typer.Option("--to", help="The platform: local or datadog.")],
+    backend: Annotated[
+        str | None, typer.Option(metavar="rest|mcp", help="How Datadog is reached (default: as in the fit).")
+    ] = None,
+) -> None:
+    """Publish a run's winner, disabled, and prove that it is there; finishes a run whose write was refused."""
+    from fitter import fitting
+    from fitter.published import publish_run
+    from fitter.publishing.verify import closing_lines
+
+    with progress() as reporter:
+        receipt = publish_run(
+            fitting.Fitting(workspace_of(ctx), progress=reporter), run, to=to, backend=backend_of(backend)
+        )
+    out(f"read back and listed: {receipt.compared} fields compared, 0 differ")
+    for line in closing_lines(receipt):
+        out(line)

@@ -1,0 +1,32 @@
+"""``fitter verify NAME``: an evaluator read back again, beside its receipt."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fitter.cli.common import backend_of, out, workspace_of
+
+
+def command(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="The evaluator's name.")],
+    at: Annotated[
+        str | None, typer.Option("--at", help="The platform, where the name was published to several.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(help="Compare with what this run published.")] = None,
+    backend: Annotated[
+        str | None, typer.Option(metavar="rest|mcp", help="How Datadog is reached (default: as in the fit).")
+    ] = None,
+) -> None:
+    """Read a published evaluator back and compare it with its receipt; exit 1 on any difference. Writes nothing."""
+    from fitter.errors import EXIT_FAILED
+    from fitter.published import verify_published
+    from fitter.workspace import Workspace
+
+    found = verify_published(Workspace(workspace_of(ctx)), name, at=at, run=run, backend=backend_of(backend))
+    for line in found.lines():
+        out(line)
+    if not found.intact:
+        raise typer.Exit(EXIT_FAILED)
