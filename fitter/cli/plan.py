@@ -38,13 +38,13 @@ def command(
     ] = None,
     tolerance: Annotated[float | None, typer.Option(help="Numeric labels this close agree.")] = None,
     queue_name: Annotated[str | None, typer.Option(help="The queue's name, where the file's name will not do.")] = None,
+    backend: Annotated[str | None, typer.Option(metavar="rest|mcp", help="How Datadog is reached.")] = None,
+    since: Annotated[str | None, typer.Option(help="How far back a platform's spans are looked for.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what a queue's labels can show: gains, intervals, power, rows to label next, calls."""
-    from fitter import fitting
     from fitter.cli.fit import _pairs, _roles
-    from fitter.errors import SettingsError
-    from fitter.evaluation.plan import check_numbers, plan, show
+    from fitter.evaluation.plan import check_numbers, plan, read_queue, show
     from fitter.jsonio import pretty
     from fitter.settings import make
     from fitter.workspace import Workspace
@@ -52,19 +52,16 @@ def command(
     check_numbers(runs, max_iterations, cost_per_call)
     flags = dict(ctx.params)
     given: dict[str, Any] = {
-        key: flags[key] for key in ("label", "label_kind", "tolerance", "queue_name") if flags.get(key) is not None
+        key: flags[key]
+        for key in ("label", "label_kind", "tolerance", "queue_name", "backend", "since")
+        if flags.get(key) is not None
     }
     if label_map:
         given["label_map"] = _pairs(label_map)
     columns = {role: flags[f"{role}_col"] for role in _roles() if flags.get(f"{role}_col") is not None}
-    fitter = fitting.Fitting(workspace_of(ctx))
-    settings = fitter.complete(make(queue=queue, columns=columns, **given))
-    if settings.label is None:
-        raise SettingsError("which label of the queue is meant?", hint="name it with --label")
-    found = fitter.intake(settings)
     made = plan(
         Workspace(workspace_of(ctx)),
-        found,
+        read_queue(make(queue=queue, columns=columns, **given)),
         metric=metric,
         beta=beta,
         runs=runs,

@@ -11,7 +11,11 @@ from fitter.holdout import preview
 from fitter.judge.probes import injection_probes
 from fitter.labels import LabelKind
 from fitter.loop.steps.finish import INJECTION_ROWS_PER_ANSWER, MOST_ANSWERS
+from fitter.queues.files import FlatColumns
+from fitter.queues.intake import IntakeOptions
+from fitter.queues.intake import intake as take_in
 from fitter.queues.recap import Intake
+from fitter.queues.registry import SourceOptions, open_source
 from fitter.scoring.metrics import Metric
 from fitter.scoring.plan import (
     accuracy_width,
@@ -22,6 +26,7 @@ from fitter.scoring.plan import (
     rows_to_label,
     smallest_significant_gain,
 )
+from fitter.settings import FitSettings
 from fitter.workspace import Workspace
 
 SCHEMA_VERSION = 1
@@ -29,6 +34,36 @@ RATES = (0.6, 0.7, 0.8, 0.9)
 GAINS = (0.02, 0.05, 0.10, 0.15, 0.20, 0.30)
 CHURN = 0.02
 LOST = (0, 1, 2, 3, 5, 10)
+
+
+def read_queue(settings: FitSettings) -> Intake:
+    """The queue after intake; its only label where none is named.
+
+    Raises:
+        BadInput: the queue cannot be read.
+        SettingsError: it has several labels and none is named.
+    """
+    options = SourceOptions(
+        columns=FlatColumns(**settings.columns),
+        queue_name=settings.queue_name,
+        backend=settings.backend,
+        since=settings.since,
+    )
+    raw = open_source(settings.queue, options).read()
+    label = settings.label or (raw.schemas[0].id if len(raw.schemas) == 1 else None)
+    if label is None:
+        names = ", ".join(cell(schema.name) for schema in raw.schemas) or "none"
+        raise SettingsError("which label of the queue is meant?", hint=f"name it with --label; its labels are: {names}")
+    words: dict[str, bool | str | float] = {
+        text: {"true": True, "false": False}.get(value, value) for text, value in settings.label_map.items()
+    }
+    return take_in(
+        raw,
+        label=label,
+        options=IntakeOptions(
+            label_kind=settings.label_kind, label_map=words, numeric_tolerance=settings.tolerance or 0.0
+        ),
+    )
 
 
 def plan(

@@ -158,3 +158,10 @@ def test_estimate_refuses_what_it_cannot_read(tmp_path: Path, fitter: Command) -
     )
     assert code == 2
     assert "needs classes" in err
+
+
+def test_plan_asks_which_label_where_there_are_several(fitter: Command) -> None:
+    code, out, err = fitter("plan", "practice")
+    assert (code, out) == (2, "")
+    assert "name it with --label" in err
+    assert "policy_verdict" in err
