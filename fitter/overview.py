@@ -17,12 +17,12 @@ if TYPE_CHECKING:  # listing runs must stay instant: what needs pydantic is impo
 
 
 def list_runs(workspace: Workspace) -> list[dict[str, str]]:
-    """One line a run: run, state, metric, deployable, holdout, evaluator. Light: reads a few small files."""
+    """One line a run: run, state, metric, deployable scores on holdout and train, evaluator. Reads a few small files."""
     return [_line(RunStore(workspace, run_id)) for run_id in workspace.run_ids()]
 
 
 def _line(store: RunStore) -> dict[str, str]:
-    line = dict.fromkeys(("run", "state", "metric", "deployable", "holdout", "evaluator"), "-")
+    line = dict.fromkeys(("run", "state", "metric", "holdout", "train", "evaluator"), "-")
     line["run"] = store.run_id
     try:
         config = store.read("config.json")
@@ -31,8 +31,13 @@ def _line(store: RunStore) -> dict[str, str]:
         if store.has("result.json"):
             winner = store.read("result.json")["winner"]
             if winner is not None:
-                line["deployable"] = _deployable(store, f"{winner:03d}")
+                k = store.read("result.json")["versions"]
+                called = f"in-sample, selected from {k} candidate{'' if k == 1 else 's'}"  # SP-1, wherever it is shown
+                line["train"] = f"{_deployable(store, f'{winner:03d}')} ({called})"
             line["holdout"] = _deployable(store, "holdout-winner")
+            exposure = store.read("holdout.json").get("exposure") if store.has("holdout.json") else None
+            if exposure:
+                line["holdout"] += f" ({exposure})"
         if store.has("receipt.json"):
             line["evaluator"] = str(store.read("receipt.json")["receipt"]["evaluator"])
     except FitterError as fault:

@@ -16,8 +16,9 @@ def command(ctx: typer.Context) -> None:
     if not rows:
         out("no runs here yet; `fitter fit practice --help` shows how to make one")
         return
-    heads = ("run", "state", "metric", "deployable", "holdout", "evaluator")
-    table = [heads, *(tuple(row[h] for h in heads) for row in rows)]
+    heads = ("run", "state", "metric", "holdout", "train", "evaluator")
+    shown = ("run", "state", "metric", "deployable on the holdout", "on train", "evaluator")
+    table = [shown, *(tuple(row[h] for h in heads) for row in rows)]
     widths = [max(len(line[i]) for line in table) for i in range(len(heads))]
     for line in table:
         out("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
