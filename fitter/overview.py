@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # listing runs must stay instant: what needs pydantic is impo
 
 
 def list_runs(workspace: Workspace) -> list[dict[str, str]]:
-    """One line a run: run, state, metric, deployable scores on holdout and train, evaluator. Reads a few small files."""
+    """One line a run: state, metric, deployable scores on holdout and train, evaluator. Reads a few small files."""
     return [_line(RunStore(workspace, run_id)) for run_id in workspace.run_ids()]
 
 

@@ -240,7 +240,8 @@ def test_runs_show_and_evidence(tmp_path: Path, ws: Path) -> None:
     assert not ws.exists()
     assert fit(ws, path).code == 0
     listed = cli("--workspace", ws, "runs")
-    assert re.search(r"helpful-001 +published +balanced_accuracy +\d\.\d{3} +\d\.\d{3} +helpful", listed.out)
+    figures = r"0\.\d{3} +[01]\.\d{3} \(in-sample, selected from 2 candidates\)"
+    assert re.search(rf"helpful-001 +published +balanced_accuracy +{figures} +helpful", listed.out), listed.out
     shown = cli("--workspace", ws, "show", "helpful-001")
     assert "# Fit report: `helpful`" in shown.out
     assert "What can be verified here" in shown.out

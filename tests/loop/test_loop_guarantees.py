@@ -16,6 +16,7 @@ from fitter.evidence.targets import open_target
 from fitter.grouping import group_rows
 from fitter.holdout import preview
 from fitter.loop.steps import finish
+from fitter.overview import list_runs
 from fitter.publishing.local import LocalPublisher
 from fitter.queues.intake import intake
 from fitter.queues.registry import open_source
@@ -46,7 +47,8 @@ def canaries(n: int) -> list[dict[str, Any]]:
             "input": f"Question number {i} incanary{i:03d}x?",
             "output": f"{record['output']} outcanary{i:03d}x",
             "reason": f"Because recanary{i:03d}x.",
-            "expected_output": f"expcanary{i:03d}x",
+            # Half of them can be compared and differ: a finding that may name train rows only.
+            "expected_output": f"expcanary{i:03d}x" if i % 4 < 2 else ("bad" if i % 2 == 0 else "good"),
             "who": f"whocanary{i:03d}x",
         }
     return records
@@ -106,6 +108,9 @@ def test_sp7_nothing_of_a_holdout_row_anywhere_before_the_opening_and_sp5_sp6_th
     briefs = repr([made.drafter.briefs, made.proposer.briefs, made.judge.asked, made.checker.asked])
     assert not any(word in briefs for word in words)
     assert not list(made.workspace.glob("holdouts/*/openings.jsonl"))
+    assert not list(made.workspace.glob("holdouts/*/private/staged-*"))  # the snapshot waited there for the split
+    finding = made.store().read("intake.json")["expected_output"]
+    assert finding["differs"] > len(finding["differs_train_ids"]) > 0
 
     # SP-5: the opening is on disk, with its triple, before a row is read.
     monkeypatch.setattr(finish, "holdout", opening)
@@ -175,6 +180,10 @@ def test_sp5_a_second_fit_is_refused_and_the_exposed_one_says_so_everywhere(
     for line in report.splitlines():
         if "holdout" in line and re.search(r"0\.\d\d\d", line):
             assert named.group() in line, line
+    listed = {r["run"]: r for r in list_runs(Workspace(made.workspace))}
+    assert named.group() in listed["scripted-002"]["holdout"]
+    assert "exposed" not in listed["scripted-001"]["holdout"]
+    assert "in-sample, selected from 1 candidate" in listed["scripted-001"]["train"]
 
 
 # -- EV, IN, GT --------------------------------------------------------------------------------------------------------
@@ -464,3 +473,53 @@ def test_lo1_everything_missing_is_one_question_and_domain_notes_are_their_own(
         fitting.Fitting(made.workspace).start(bare)
     for flag in ("--goal", "--metric", "--name", "--scope"):
         assert flag in str(refused.value)
+
+
+def traced(n: int) -> dict[str, Any]:
+    """A bundle in which the app's own verdict step wrote into two spans."""
+    schema = {"id": "l", "name": "label", "type": "categorical", "values": ["good", "bad"]}
+    found = []
+    for i in range(n):
+        said = "good" if i % 3 else "bad"
+        spans = [
+            {"span_id": "root", "name": "handle", "kind": "workflow", "input": {"value": f"Question number {i}?"},
+             "output": {"value": f"Reply number {i} {'aye' if i % 2 == 0 else 'nay'}."},
+             "metadata": {"app_mark": f"appverdict-{said}"}},
+            {"span_id": "check", "parent_id": "root", "name": "check", "kind": "task",
+             "input": {"value": f"Reply number {i}"}, "output": {"value": f"appverdict-{said}"}},
+        ]  # fmt: skip
+        value = "good" if i % 2 == 0 else "bad"
+        found.append(
+            {
+                "id": f"t-{i:03d}", "type": "trace", "content_id": f"c-{i}",
+                "content": {"trace_id": f"c-{i}", "spans": spans},
+                "app_verdict": {"value": said, "fields": [{"span_id": "check", "path": "meta.output.value"},
+                                                          {"span_id": "root", "path": "meta.metadata.app_mark"}]},
+                "annotations": [{"id": f"a-{i}", "interaction_id": f"t-{i:03d}", "created_by": "ann",
+                                 "label_values": [{"label_schema_id": "l", "value": value}]}],
+            }
+        )  # fmt: skip
+    return {"schema_version": 1, "queue": {"id": "q", "name": "q"}, "label_schemas": [schema], "interactions": found}
+
+
+@pytest.mark.parametrize("framing", ["replicator", "corrector", "grader"])
+def test_ev3_what_the_apps_verdict_step_wrote_in_any_span_is_hidden_from_a_replicator_only(
+    framing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "q.json"
+    path.write_text(json.dumps(traced(24)), encoding="utf-8")
+    reviewed = {
+        "schema_version": 1, "scope": "trace", "reviewed": True, "fields": [
+            {"name": "everything", "path": "*", "required": True, "why": "the whole trace"}],
+    }  # fmt: skip
+    made = world(tmp_path, monkeypatch, wrong_on(1))
+    map_path = made.workspace / "evidence_maps" / "scripted.json"
+    map_path.parent.mkdir(parents=True)
+    map_path.write_text(json.dumps(reviewed), encoding="utf-8")
+    made.fit(path, framing=framing, scope="trace", label="l", max_iterations=0)
+    shown = [user for _, user, _ in made.judge.asked if "appverdict-" in user]
+    assert bool(shown) is (framing != "replicator")
+    assert all("Reply number" in user for _, user, _ in made.judge.asked)
+    assert f"framing {framing}" in made.report()
+    proof = made.store().read("isolation.json")
+    assert proof["passed"] is True

@@ -187,3 +187,28 @@ def test_every_warning_and_reason_is_shown_without_markup(tmp_path: Path, monkey
     assert "<b>" not in outside.replace("\\<b\\>", "")
     assert "[x](y)" not in outside
     assert json.loads((made.workspace / "runs/scripted-001/intake.json").read_text(encoding="utf-8"))["usable"] == 20
+
+
+def test_pu2_each_ending_without_an_evaluator_has_its_sentence_and_it_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_class = [{**r, "label": "good"} for r in rows(12)]
+    endings = {
+        "gate": (one_class, {}, "a categorical label needs a usable row in each of two classes"),
+        "no_evidence": (rows(12), {"scope": "session"}, "session"),
+        "not_better_than_constant": (rows(12), {}, "no kept version had a train headline strictly above the best"),
+    }
+    for name, (records, changes, sentence) in endings.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        made = world(folder, monkeypatch, lambda system, user, run: "good")
+        outcome = made.fit(queue(folder / "q.jsonl", records), max_iterations=0, **changes)
+        assert outcome.exit_code == 3
+        assert made.store().read("result.json")["ending"] == name
+        assert first(made).startswith("**No evaluator was created, because ")
+        assert sentence in first(made)
+        assert outcome.closing[0].startswith("no evaluator was created, because ")
+        assert sentence in outcome.closing[0]
+        assert not (made.workspace / "publish" / "local").exists()
+        if name != "not_better_than_constant":
+            assert made.judge.asked == []  # before any model call
