@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from fitter.errors import (
     EXIT_NO_EVALUATOR,
     EXIT_OK,
-    FitterError,
     Interrupted,
     PublishError,
     RunError,
@@ -31,7 +30,6 @@ from fitter.errors import (
 )
 from fitter.evidence.targets import open_target
 from fitter.jsonio import pretty, strict_loads
-from fitter.labels import LabelSchema
 from fitter.loop.deps import Deps, Progress, Quiet, Team
 from fitter.platforms import open_publisher
 from fitter.queues.source import LabelSource, RawQueue
@@ -39,6 +37,7 @@ from fitter.records import VerdictContract
 from fitter.runstore import BUDGET, MANIFEST, RunStore
 from fitter.settings import FitSettings, make, missing_error
 from fitter.textsafe import one_line, safe_name
+from fitter.wiring import add_hint, adopt, check_label, lone, no_tracing, open_team, readable
 from fitter.workspace import Workspace, check_root, init, lock, write_atomic
 
 GIVEN = "given.json"  # the settings as given, written with the run's folder
@@ -113,7 +112,7 @@ class Fitting:
         if settings.label is None and len(raw.schemas) == 1:
             answers["label"] = raw.schemas[0].id
         kinds = {i.content["kind"] for i in raw.interactions if i.content is not None}
-        if settings.scope is None and kinds == {"span"} and all(_lone(i.content) for i in raw.interactions):
+        if settings.scope is None and kinds == {"span"} and all(lone(i.content) for i in raw.interactions):
             answers["scope"] = "span"
         return settings.with_answers(answers) if answers else settings
 
@@ -148,7 +147,7 @@ class Fitting:
 
             check_all(self._deps(interactive=ask is not None), settings)
         init(self.workspace.root)
-        with _readable(f"a run cannot be begun in {self.workspace.root}"):
+        with readable(f"a run cannot be begun in {self.workspace.root}"):
             run_id = self._new_run(settings)
         with self._holding(run_id):
             return self._guarded(run_id, ask, with_text)
@@ -200,7 +199,7 @@ class Fitting:
         budget = {name: earlier.get(name) if value is None else value for name, value in given.items()}
         if store.has("config.json"):
             check_budget(Fit(self._deps(), store.run_id).settings.model_copy(update=budget))
-        with _readable(f"the budget of run {store.run_id} cannot be written"):
+        with readable(f"the budget of run {store.run_id} cannot be written"):
             store.replace(BUDGET, budget)
 
     @contextlib.contextmanager
@@ -228,7 +227,7 @@ class Fitting:
         """Drives a run; whatever ends it early says how to go on, or leaves no run behind."""
         going_on = f"`{self._command()} resume {run_id}` goes on"
         try:
-            with _readable(f"run {run_id} had to stop", hint=f"make room, or the workspace writable; then {going_on}"):
+            with readable(f"run {run_id} had to stop", hint=f"make room, or the workspace writable; then {going_on}"):
                 return self._drive(run_id, ask, with_text)
         except KeyboardInterrupt:
             if self._forget_if_empty(run_id):
@@ -238,15 +237,15 @@ class Fitting:
             ) from None
         except UserError as fault:
             if not self._forget_if_empty(run_id):
-                _add_hint(fault, f"then {going_on}")
+                add_hint(fault, f"then {going_on}")
             raise
         except PublishError as fault:
-            _add_hint(
+            add_hint(
                 fault, f"{going_on}, and `fitter publish` can finish it: both read first, and write only if they must"
             )
             raise
         except Stopped as fault:
-            _add_hint(fault, going_on)
+            add_hint(fault, going_on)
             raise
 
     def _command(self) -> str:
@@ -254,7 +253,7 @@ class Fitting:
         return "fitter" if root == "." else f"fitter --workspace {shlex.quote(root)}"
 
     def _drive(self, run_id: str, ask: Ask | None, with_text: bool) -> Outcome:
-        _no_tracing()
+        no_tracing()
         from langgraph.checkpoint.sqlite import SqliteSaver
         from langsmith import tracing_context
 
@@ -435,63 +434,3 @@ def _state_of(graph: Any, config: Any, path: Path) -> Any:
             f"the checkpoint {path} cannot be read any more ({type(fault).__name__}: {one_line(str(fault))})",
             hint="start a new fit: without its checkpoint a run cannot go on",
         ) from None
-
-
-@contextlib.contextmanager
-def _readable(what: str, *, hint: str = "make room, or the workspace writable") -> Iterator[None]:
-    """Failures of the disk, and of the checkpoint on it, become one clear error instead of a traceback."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as fault:
-        at = "" if fault.filename is None else f" ({one_line(str(fault.filename))})"
-        raise RunError(f"{what}: {fault.strerror or type(fault).__name__}{at}", hint=hint) from None
-    except sqlite3.Error as fault:
-        raise RunError(f"{what}: its checkpoint failed ({one_line(str(fault))})", hint=hint) from None
-
-
-def _add_hint(fault: FitterError, more: str) -> None:
-    fault.hint = more if fault.hint is None else f"{fault.hint}; {more}"
-
-
-def _lone(content: Mapping[str, Any] | None) -> bool:
-    return content is None or sum(len(t["spans"]) for t in content["traces"]) == 1
-
-
-def check_label(settings: FitSettings, label: LabelSchema) -> None:
-    """Refuses a label kind that the chosen models cannot serve.
-
-    Raises:
-        SettingsError: e.g. numeric labels with lexicon.
-    """
-    if "lexicon" in (settings.judge, settings.proposer):
-        from fitter.lexicon.judge import check_label as check
-
-        check(label)
-
-
-def open_team(settings: FitSettings, workspace: Workspace, run_id: str) -> Team:
-    """Judge, drafter, describer, proposer and label checker of a fit; makes no call.
-
-    Raises:
-        SettingsError: a spec that cannot be served.
-    """
-    from fitter.teams import open_team as opened
-
-    return opened(settings, workspace.journal, run_id)
-
-
-def adopt(team: Team, record: Mapping[str, Any]) -> None:
-    """Gives a team the instruments that an earlier process settled."""
-    from fitter.teams import adopt_instruments
-
-    adopt_instruments(team, record)
-
-
-def _no_tracing() -> None:
-    """Switches libraries' tracing off whatever the environment says (SC-3), before they are imported."""
-    for name in [n for n in os.environ if n.startswith(("LANGSMITH_", "LANGCHAIN_"))]:
-        del os.environ[name]
-    os.environ["LANGSMITH_TRACING"] = "false"
-    os.environ["LANGCHAIN_TRACING_V2"] = "false"

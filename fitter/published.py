@@ -133,7 +133,7 @@ class ReadAgain:
         different: fields that are not as they were sent.
         compared: how many were compared.
         listed: seen in the platform's listing of the app.
-        enabled: where it is switched on, or None.
+        switched_on: where it is switched on, or None.
         page: the platform's evaluations page.
     """
 
@@ -142,13 +142,13 @@ class ReadAgain:
     different: tuple[FieldDiff, ...]
     compared: int
     listed: bool
-    enabled: str | None
+    switched_on: str | None
     page: str
 
     @property
     def intact(self) -> bool:
         """True when it is there, listed, disabled, and as it was sent."""
-        return self.stored is not None and self.listed and self.enabled is None and not self.different
+        return self.stored is not None and self.listed and self.switched_on is None and not self.different
 
     def lines(self) -> list[str]:
         """For people."""
@@ -163,7 +163,9 @@ class ReadAgain:
                 f"{one_line(canonical(row.read_back), 120)}"
             )
         lines.append("  listed" if self.listed else f"  NOT LISTED for the app {one_line(str(said.receipt['app']))}")
-        lines.append("  disabled" if self.enabled is None else f"  ENABLED, at {self.enabled}: not by this program")
+        lines.append(
+            "  disabled" if self.switched_on is None else f"  ENABLED, at {self.switched_on}: not by this program"
+        )
         return [*lines, f"evaluations page: {one_line(self.page)}"]
 
 
@@ -257,6 +259,6 @@ def _compare(publisher: Publisher, said: Published, stored: Mapping[str, Any] | 
         different=tuple(f for f in fields if f.state != "equal"),
         compared=len(fields),
         listed=entry is not None,
-        enabled=None if stored is None else enabled_at(stored) or listed_on,
+        switched_on=None if stored is None else enabled_at(stored) or listed_on,
         page=publisher.page,
     )

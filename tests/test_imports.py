@@ -24,7 +24,7 @@ LEVELS: tuple[frozenset[str], ...] = (
     frozenset({"calls"}),
     frozenset({"judge", "evidence", "queues", "clients", "lexicon", "advisors", "grouping", "splitting", "holdout"}),
     frozenset({"loop", "report", "publishing"}),
-    frozenset({"fitting", "teams", "platforms", "published", "deployed", "overview", "evaluation"}),
+    frozenset({"fitting", "teams", "wiring", "platforms", "published", "deployed", "overview", "evaluation"}),
     frozenset({"cli"}),
 )
 PROTOCOLS = frozenset(

@@ -307,8 +307,8 @@ def _leave_config(folder: Path, publisher: Publisher, spec: EvaluatorSpec, confi
         f"# {one_line(spec.name)} was not published\n\n"
         f"Why: {one_line(why, 500)}\n\n"
         "`config.json` beside this page is the complete evaluator, disabled. To finish:\n\n"
-        "1. Mend the cause, then `fitter resume RUN` or `fitter publish RUN --to PLATFORM`: both read first, and write\n"
-        "   only if they must. Or\n"
+        "1. Mend the cause, then `fitter resume RUN` or `fitter publish RUN --to PLATFORM`: both read first, and\n"
+        "   write only if they must. Or\n"
         f"2. create the evaluator by hand ({one_line(publisher.page)}): name, app, scope, judge model, both prompt\n"
         "   messages to the byte, and the output schema from `config.json`. Leave it disabled.\n"
     )
