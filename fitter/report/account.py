@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fitter.report.facts import main_card
 from fitter.report.figures import code, ids, number, plural, prose, table
-from fitter.report.names import Facts, rows_called, where
+from fitter.report.names import Facts, rows_called
 
 
 def rows_used(facts: Facts) -> list[str]:
@@ -43,31 +42,6 @@ def rows_used(facts: Facts) -> list[str]:
             )
         if split["reason"]:
             lines.append(f"No holdout: {prose(split['reason'])}.")
-    return lines
-
-
-def card_exclusions(facts: Facts) -> list[str]:
-    """Rows that a card left out, by reason, and what the quorum costs (OUT-4, EV-6)."""
-    name = main_card(facts)
-    if name is None:
-        return []
-    lines = ["## Rows without a verdict", ""]
-    for stem in dict.fromkeys((facts["winner"], name)):
-        card = facts["cards"].get(stem)
-        if card is None:
-            continue
-        found = card["rows"]["excluded"]
-        called = f"winner, {where(facts, stem)}"
-        said = "; ".join(f"{reason}: {ids(rows)}" for reason, rows in found.items()) or "none"
-        quorum = card["quorum"]
-        lines.append(f"- {called}: {said}. Policy: {card['policy']['meaning']}.")
-        lines.append(
-            f"  A vote needs {card['policy']['quorum']} of {card['policy']['runs']} usable passes, a "
-            "declared deviation. "
-            f"Rows lost to it alone: {ids(quorum['rows_lost_to_quorum_alone']) or 'none'}; headline without it "
-            f"{number(quorum['headline_without_quorum']['value'])}, with every unusable row counted wrong "
-            f"{number(quorum['headline_all_unusable_wrong']['value'])}."
-        )
     return lines
 
 

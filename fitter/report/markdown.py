@@ -7,7 +7,7 @@ from typing import Any
 
 from fitter.publishing.verify import DISABLED_LINE, REHEARSAL_LINE
 from fitter.queues.snapshot import load_rows
-from fitter.report import account, limits, names, sections
+from fitter.report import account, breakdown, limits, names, sections
 from fitter.report.facts import main_card
 from fitter.report.fidelity import fidelity
 from fitter.report.figures import code, interval, number, prose
@@ -44,14 +44,17 @@ def render(facts: Mapping[str, Any]) -> str:
     lines += [*_about(facts), ""]
     if facts["winner"] is not None:
         for section in (
-            sections.scores, limits.ceiling, sections.per_class, sections.disagreements, sections.confidence,
-            sections.decisions, account.card_exclusions,
+            sections.scores, limits.ceiling, breakdown.per_class, sections.disagreements, sections.confidence,
+            sections.decisions, breakdown.exclusions,
         ):  # fmt: skip
             lines += [*section(facts), ""]
     lines += [*account.rows_used(facts), ""]
+    if facts["intake"] is not None:
+        found = account.findings(facts)
+        lines += [*found, ""] if found else []
     if facts["winner"] is not None:
         for section in (
-            account.findings, account.evidence, account.prompt, fidelity, instrument,
+            account.evidence, account.prompt, fidelity, instrument,
             account.cost, account.limits,
         ):  # fmt: skip
             made = section(facts)

@@ -40,6 +40,22 @@ def rows_called(facts: Facts, card: str) -> str:
     return str(facts["holdout"]["exposure"] or "holdout")
 
 
+def side(facts: Facts, card: str) -> str:
+    """:func:`where` without any figure, for a sentence that stands before the report's first one (ME-4)."""
+    if card in (HOLDOUT_WINNER, HOLDOUT_V0):
+        return where(facts, card)
+    return f"in-sample, selected from {plural(facts['result']['versions'], 'candidate')}"
+
+
+def cards_shown(facts: Facts) -> list[tuple[str, str]]:
+    """The cards whose headlines a report shows, as (stem, version and rows): v0 and winner on train, then held out."""
+    only = facts["v0"] == facts["winner"]
+    won = "v0 = winner" if only else "winner"
+    train = [(facts["winner"], won)] if only else [(facts["v0"], "v0"), (facts["winner"], won)]
+    named = [*train, (HOLDOUT_V0, "v0"), (HOLDOUT_WINNER, won)]
+    return [(stem, f"{called}, {rows_called(facts, stem)}") for stem, called in named if stem in facts["cards"]]
+
+
 def beaten(facts: Facts, card: str, value: float | None) -> bool:
     """True when a figure is strictly better than the constant judge's on the same rows."""
     bar = facts["cards"][card]["constant_judge"]["bar"]

@@ -7,9 +7,9 @@ from typing import Any
 
 from fitter.loop.stop import SENTENCES
 from fitter.report import limits as limits_of
-from fitter.report.facts import HOLDOUT_V0, HOLDOUT_WINNER, main_card
+from fitter.report.facts import HOLDOUT_WINNER, main_card
 from fitter.report.figures import code, figure, ids, interval, number, plural, prose, table
-from fitter.report.names import Facts, beaten, in_sample, rows_called, where
+from fitter.report.names import Facts, beaten, cards_shown, in_sample, rows_called, side, where
 
 
 def opening(facts: Facts) -> list[str]:
@@ -28,9 +28,10 @@ def opening(facts: Facts) -> list[str]:
     if shortfalls:
         which = " and the ".join(shortfalls)
         lines.append(
-            f"**Not shown to be better than no judge: the {which} of the winner ({where(facts, name)}) "
+            # No figure here: the report's first one is the deployable score, in the next sentence (ME-4).
+            f"**Not shown to be better than no judge: the {which} of the winner ({side(facts, name)}) "
             f"{'is' if len(shortfalls) == 1 else 'are'} not better than the constant judge that always answers "
-            f"{code(constant['label'])} ({number(constant['bar'])}). Do not rely on it.**"
+            f"{code(constant['label'])}. Do not rely on it.**"
         )
     runs = ", ".join(f"run {r['run'] + 1}: {number(r['value'])}" for r in deployable["per_run"])
     lines.append(
@@ -63,16 +64,7 @@ def _rescued(deployable: Mapping[str, Any]) -> str:
 
 def scores(facts: Facts) -> list[str]:
     """v0 and the winner on train and holdout (SP-6), beside the constant judge."""
-    names = [(facts["v0"], "v0"), (facts["winner"], "winner")]
-    if facts["v0"] == facts["winner"]:
-        names = [(facts["winner"], "v0 = winner")]
-    rows = []
-    for stem, called in names:
-        if stem in facts["cards"]:
-            rows.append(_score_row(facts, stem, f"{called}, train ({in_sample(facts)})"))
-    for stem, called in ((HOLDOUT_V0, "v0"), (HOLDOUT_WINNER, "winner" if len(names) == 2 else "v0 = winner")):
-        if stem in facts["cards"]:
-            rows.append(_score_row(facts, stem, f"{called}, {rows_called(facts, stem)}"))
+    rows = [_score_row(facts, stem, called) for stem, called in cards_shown(facts)]
     head = ("version and rows", "headline (votes)", "deployable", "accuracy", "constant judge", "rows", "flip rate")
     lines = ["## Scores", "", table(head, rows), "", f"Train figures are {in_sample(facts)}."]
     lines += limits_of.optimism(facts)
@@ -133,65 +125,11 @@ def _tests(paired: Mapping[str, Any]) -> str:
     return "; ".join(parts) + "." if parts else ""
 
 
-def per_class(facts: Facts) -> list[str]:
-    """Confusion, recalls with Wilson, thirds of a numeric range, small classes (ME-2, GT-7)."""
-    name = main_card(facts)
-    if name is None:
-        return []
-    card = facts["cards"][name]
-    lines = [f"## By class ({where(facts, name)})", ""]
-    if card["per_class"]:
-        rows = [
-            [code(label, 60), str(c["support"]), _recall(c), number(c["precision"]), number(c["f1"])]
-            for label, c in card["per_class"].items()
-        ]
-        lines += [table(("class", "rows", "recall", "precision", "F1"), rows), ""]
-    confusion = card["confusion"]
-    if confusion is not None and "counts" in confusion:
-        head = ["human ↓, judge →", *(code(c, 40) for c in confusion["columns"])]
-        counted = zip(confusion["classes"], confusion["counts"], strict=True)
-        body = [[code(_plain(c), 60), *(str(n) for n in row)] for c, row in counted]
-        lines += [table(head, body), ""]
-    elif confusion is not None:
-        body = [
-            [code(_plain(v["label"]), 60), *(str(v[k]) for k in ("tp", "fn", "fp", "tn"))]
-            for v in confusion["one_vs_rest"]
-        ]
-        lines += [table(("value", "held, said", "held, not said", "not held, said", "neither"), body), ""]
-    if card["thirds"]:
-        body = [
-            [f"{number(t['low'])} to {number(t['high'])}", str(t["rows"]), number(t["mae"])] for t in card["thirds"]
-        ]
-        lines += [table(("third of the label range", "rows", "MAE"), body), ""]
-    small = card["small_classes"]
-    if small["classes"]:
-        names = ", ".join(code(_plain(c), 60) for c in small["classes"])
-        without = small["headline_without"]
-        lines.append(
-            f"Not separately measurable here, with under 6 rows: {names}. The headline is "
-            f"{number(card['headline']['value'])} with them and "
-            f"{number(None if without is None else without['value'])} "
-            "without them."
-        )
-    lines += [prose(f"{warning[0].upper()}{warning[1:]}.") for warning in card["warnings"]]
-    return lines
-
-
-def _recall(figures: Mapping[str, Any]) -> str:
-    if figures["recall"] is None:
-        return "null (no rows)"
-    return f"{number(figures['recall'])}, {interval(figures['wilson95'])}"
-
-
-def _plain(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
-
-
 def disagreements(facts: Facts) -> list[str]:
     """Which rows the winner gets wrong, by direction; they stay wrong (GT-2)."""
     lines = ["## Where the winner and the human differ", ""]
     for name, found in facts["disagreements"].items():
-        called = rows_called(facts, name) if name == HOLDOUT_WINNER else "train"
+        called = rows_called(facts, name)
         if not found["rows"]:
             lines.append(f"- {called}: no standing vote differs from its label")
         for direction, rows in found["rows"].items():
@@ -209,7 +147,7 @@ def confidence(facts: Facts) -> list[str]:
     if name is None:
         return []
     found = facts["cards"][name]["confidence"]
-    lines = ["## Confidence", ""]
+    lines = [f"## Confidence ({where(facts, name)})", ""]
     if found["when_right"] is None and found["when_wrong"] is None:
         return [
             *lines,
@@ -227,7 +165,7 @@ def confidence(facts: Facts) -> list[str]:
 
 def decisions(facts: Facts) -> list[str]:
     """Every iteration: what was tried, what the keep rule said, and on which figures (KE)."""
-    lines = ["## Decisions", ""]
+    lines = [f"## Decisions (train, {in_sample(facts)})", ""]
     baseline = facts["baseline"]
     if baseline is not None:
         least = baseline["min_delta"]
