@@ -75,6 +75,41 @@ def show_run(workspace: Workspace, run_id: str) -> str:
     return text + "\n" + "\n".join(verification(store))
 
 
+def cost_lines(workspace: Workspace, run_id: str) -> list[str]:
+    """What a run has used: from its ledger once it has one, else from the call journal, by role and by phase (SC-2).
+
+    Raises:
+        UserError: no such run.
+    """
+    from fitter.calls.budget import prices_by_role
+    from fitter.calls.journal import Journal
+    from fitter.calls.ledger import ledger_rows
+    from fitter.report.spend import cost_text, lines_by_role, spend, tokens_text
+    from fitter.settings import FitSettings
+
+    store = RunStore(workspace, run_id)
+    if not store.has("config.json"):
+        raise UserError(f"there is no run {run_id!r} here, or it has made no call", hint="`fitter runs` lists them")
+    finished = store.has("ledger.jsonl")
+    if finished:
+        rows = store.read_rows("ledger.jsonl")
+    elif workspace.journal.is_file():
+        settings = FitSettings.model_validate(store.read("config.json")["settings"])
+        with Journal(workspace.journal) as journal:
+            rows = ledger_rows(journal.calls(run_id), prices=prices_by_role(settings))
+    else:
+        rows = []
+    lines = [
+        f"run {run_id}{'' if finished else ' (so far)'}: {cost_text(spend(rows))}",
+        *lines_by_role(rows),
+        "by phase:",
+    ]
+    for row in rows:
+        made = spend([row])
+        lines.append(f"  {row['phase']}, {row['role']}: {made.calls} calls; {tokens_text(made)}; {cost_text(made)}")
+    return lines if rows else [f"run {run_id} has made no call"]
+
+
 def verification(store: RunStore) -> list[str]:
     """What can be checked here, in sentences: hashes of the tracked half, and what only private/ could show."""
     lines = ["What can be verified here:"]

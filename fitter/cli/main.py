@@ -12,6 +12,7 @@ import typer
 from fitter import __version__, errors
 from fitter.cli import (
     compare,
+    cost,
     estimate,
     evidence,
     fidelity,
@@ -70,6 +71,7 @@ app.command("fit")(fit.command)
 app.command("resume")(resume.command)
 app.command("runs")(runs.command)
 app.command("show")(show.command)
+app.command("cost")(cost.command)
 app.command("evidence")(evidence.command)
 app.command("publish")(publish.command)
 app.command("verify")(verify.command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fitter.report.figures import code, ids, number, plural, prose, table
 from fitter.report.names import Facts, rows_called
+from fitter.report.spend import lines_by_role
 
 
 def rows_used(facts: Facts) -> list[str]:
@@ -132,17 +133,16 @@ def prompt(facts: Facts) -> list[str]:
 def cost(facts: Facts) -> list[str]:
     """Calls and what they cost, by role (SC-1, SC-2), and who shares a model (QU-5)."""
     lines = ["## Calls", ""]
-    roles: dict[str, list[int]] = {}
-    for row in facts["ledger"]:
-        found = roles.setdefault(row["role"], [0, 0, 0])
-        found[0] += row["calls"]
-        found[1] += row["retries"]
-        found[2] += sum(row["unusable"].values())
-    for role, (calls, retries, unusable) in sorted(roles.items()):
-        lines.append(f"- {role}: {calls} calls, of these {retries} retries; {unusable} unusable answers")
+    lines += [f"- {line}" for line in lines_by_role(facts["ledger"])]
     settings = facts["config"]["settings"]
     judge, proposer = settings["judge"], settings["proposer"] or settings["judge"]
-    lines.append("- no prices were given, so the cost is unknown; `ledger.jsonl` has calls and tokens by phase")
+    if not settings["prices"]:
+        lines.append("- no prices were given, so the cost is unknown; `ledger.jsonl` has calls and tokens by phase")
+    else:
+        lines.append(
+            "- at the prices given in the settings; `ledger.jsonl` has calls, tokens and cost by phase. What a "
+            "call cost that named no tokens is not known; what the app itself costs is not in here"
+        )
     shared = "share a model" if judge == proposer else "are different models"
     lines.append(
         f"- judge ({code(judge)}) and proposer ({code(proposer)}) {shared}; whether the app shares it is not known here"

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from fitter.advisors import Desk
 from fitter.advisors.desk import MAX_ANSWER_CHARS, Unfit, cut, exactly, obj, plain, sentence
 from fitter.calls.budget import Budget
-from fitter.calls.journal import Journal
 from fitter.clients.base import ModelSettings, Reply, Usage
 from fitter.errors import BudgetReached, Outage, RunError
 from fitter.loop.strategies import NoAdvice

@@ -1,0 +1,18 @@
+"""``fitter cost RUN``: calls, tokens and money of a run, judge and advisors apart."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fitter.cli.common import out, workspace_of
+
+
+def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
+    """Show what a run has used and cost so far; what is unknown is counted, never taken as nothing."""
+    from fitter.overview import cost_lines
+    from fitter.workspace import Workspace
+
+    for line in cost_lines(Workspace(workspace_of(ctx)), run):
+        out(line)
