@@ -323,6 +323,8 @@ def test_flat_objects_reads_flat_lines_and_leaves_the_rest_to_the_strict_reader(
     ]
     assert flat_objects([]) == []
     assert flat_objects(['{"a":[{"x":1}', '{"c":3}]}']) is None
+    # as many objects and keys as lines and keys, and yet no line is an object
+    assert flat_objects(['{"a":1},{"b":[{}', "{}]}"]) is None
     with pytest.raises(JSONFault):
         strict_loads('{"a":[{"x":1}')
 
