@@ -1,6 +1,7 @@
 """The runner through the OpenAI SDK against a slow server.
 
-Run by hand: `python tests/bench/bench_wire.py [rows] [runs] [concurrency]`. The stand-in is a process of its own and answers after 100 ms. Ideal is calls x latency / concurrency.
+Run by hand: `python tests/bench/bench_wire.py [rows] [runs] [concurrency]`.
+The stand-in is a process of its own and answers after 100 ms. Ideal is calls x latency / concurrency.
 """
 
 from __future__ import annotations
