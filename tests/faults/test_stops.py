@@ -27,6 +27,8 @@ from tests.cli.cli_kit import FITTER, ROOT, cli, fit, flags, interactions, runs_
 from tests.faults.test_kill import artefacts
 from tests.loop.scripted import add, number_of, queue, rows, truth, world
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def ws(tmp_path: Path) -> Path:
@@ -349,8 +351,6 @@ def test_the_tracked_half_cloned_elsewhere_shows_every_figure_and_what_it_cannot
 
 COLLECTOR = """
 import http.server, sys, pathlib
-
-pytestmark = pytest.mark.slow
 class Handler(http.server.BaseHTTPRequestHandler):
     def handle_any(self):
         with open(sys.argv[1], "a") as log:
@@ -377,7 +377,6 @@ def test_sc3_no_tracing_leaves_the_machine_and_no_secret_is_written(tmp_path: Pa
         "LANGSMITH_TRACING": "true", "LANGCHAIN_TRACING_V2": "true", "LANGSMITH_ENDPOINT": url,
         "LANGCHAIN_ENDPOINT": url, "LANGSMITH_API_KEY": secret, "LANGCHAIN_API_KEY": secret, "OPENAI_API_KEY": secret,
         "ANTHROPIC_API_KEY": secret, "DD_API_KEY": secret, "LANGGRAPH_STRICT_MSGPACK": "true",
-        "LANGSMITH_RUNS_ENDPOINTS": json.dumps({url: secret}),
     }  # fmt: skip
     try:
         process = popen("--workspace", ws, "fit", q, *flags(), "--yes", **tracing)
