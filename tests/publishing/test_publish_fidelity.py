@@ -47,7 +47,7 @@ def test_pu5_nothing_is_claimed_where_nothing_differs() -> None:
         ({}, {"hidden_rows": None, "unknown": ("r",), "hidden": ("s",)}, "filter_unknown", "unknown (surely 1 row)"),
         ({}, {"sampling": 5.0}, "sampling", "scores 5% of what it could see"),
         ({}, {"static_system": True}, "static_system", "the same for every row"),
-        ({}, {"parameters": {"temperature": 0}}, "parameters", "own temperature; the evaluator runs with temperature 0."),
+        ({}, {"parameters": {"temperature": 0}}, "parameters", "the evaluator runs with temperature 0."),
         ({"temperature": 0.5}, {"parameters": {"temperature": None}}, "parameters", "the platform's own temperature"),
         ({}, {"traffic": False}, "no_traffic", "not seen to emit any traces"),
         ({}, {"traffic": None}, "traffic_unknown", "was not checked"),
