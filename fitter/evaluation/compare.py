@@ -123,7 +123,9 @@ def _side(fixed: Fixed, stores: list[RunStore], names: list[str], labels: str) -
         "rows": len(a.rows),
         "cards": [card.to_json() for card in cards],
         "paired": paired.to_json(),
-        "regressions": {c.name: c.to_json() for c in checks if not c.passed},
+        "regressions": {
+            c.name: c.to_json() for c in checks if not c.passed and (paired.lost or c.name != "gained_over_lost")
+        },
         "by_row": _by_row(fixed, a, b, set(paired.gained), set(paired.lost)),
         "by_pass": _by_pass(fixed, a, b),
     }

@@ -87,7 +87,7 @@ def test_regressions_are_shown_even_when_the_total_improved(two_runs: Path, fitt
     assert [r["gained"] for r in part["by_pass"]["per_run"]] == [3, 3, 3]
     assert "regressions from A to B: 1 rows" in out
     assert right[0] in out.split("regressions")[1].split("better under B")[0]
-    assert "in-sample, selected from 8 candidates" in out
+    assert out.count("in-sample, selected from") == 2
 
 
 def test_by_pass_sees_what_votes_hide(two_runs: Path) -> None:
