@@ -49,6 +49,7 @@ def test_sc1_the_worst_case_bounds_text_cap_and_the_retry() -> None:
     assert both.calls == 2
     assert once.tokens >= len("Grade.hello") + 100
     assert both.tokens >= 2 * once.tokens + 100  # the retry quotes the answer, and its cap may be doubled
+    assert budget.worst(request(cap=10_100)).tokens - both.tokens == 3 * 10_000
     assert once.nano >= once.tokens * 2.0 * 1e3  # every token at least at the price of input
     assert budget.worst(request("é" * 1000), last=1).tokens - once.tokens == 2000 - 5  # bytes, not characters
     assert budget.worst(request(cap=None), last=1).tokens - once.tokens == ASSUMED_OUTPUT - 100
