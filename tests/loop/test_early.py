@@ -146,7 +146,7 @@ def trajectory(world: World, candidates: list[CardInput], v0: CardInput, *, exha
     return tuple(seen), winner, patience, calls
 
 
-@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 11))])
+@pytest.mark.parametrize("block", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, *range(3, 11)))])
 def test_the_whole_trajectory_equals_the_exhaustive_runs(block: int) -> None:
     saved = total = 0
     for seed in range(block * 60, block * 60 + 60):
