@@ -34,7 +34,7 @@ from fitter.loop.deps import Deps, Progress, Quiet, Team
 from fitter.platforms import open_publisher
 from fitter.queues.source import LabelSource, RawQueue
 from fitter.records import VerdictContract
-from fitter.runstore import BUDGET, MANIFEST, RunStore
+from fitter.runstore import BUDGET, MANIFEST, SCHEMA_VERSION, RunStore
 from fitter.settings import FitSettings, make, missing_error
 from fitter.textsafe import one_line, safe_name
 from fitter.wiring import add_hint, adopt, check_label, lone, no_tracing, open_team, readable
@@ -188,7 +188,17 @@ class Fitting:
             given_now = {"budget_calls": budget_calls, "budget_tokens": budget_tokens, "budget_usd": budget_usd}
             if any(v is not None for v in given_now.values()) and not store.has(MANIFEST):
                 self._rebudget(store, given_now)
+            self._same_code(store)
             return self._guarded(run_id, ask, with_text)
+
+    def _same_code(self, store: RunStore) -> None:
+        """Refuses to measure on with another program or other models than the run was begun with."""
+        from fitter.loop.steps.context import Fit
+        from fitter.loop.steps.resuming import refuse_other_code
+
+        # A team that this process opened is the one it was; once everything is measured, nothing can mix any more.
+        if not self._teams and store.has("config.json") and not store.has("result.json"):
+            refuse_other_code(Fit(self._deps(), store.run_id))
 
     def _rebudget(self, store: RunStore, given: Mapping[str, float | None]) -> None:
         """Notes a new budget beside the run; what is not given stays as it was."""
@@ -334,7 +344,9 @@ class Fitting:
         fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=runs))
         os.chmod(fresh, 0o755)
         try:
-            write_atomic(fresh / GIVEN, pretty({"settings": settings.model_dump(mode="json")}))
+            write_atomic(
+                fresh / GIVEN, pretty({"schema_version": SCHEMA_VERSION, "settings": settings.model_dump(mode="json")})
+            )
             for n in range(1, 10_000):
                 run_id = f"{stem}-{n:03d}"
                 try:

@@ -80,7 +80,9 @@ class RunStore:
             return  # the file itself is compared by write_once
         noted[name] = digest
         self.folder.mkdir(parents=True, exist_ok=True)
-        _append(self.folder / HASHES, canonical({"file": name, "sha256": digest}) + "\n")
+        _append(
+            self.folder / HASHES, canonical({"schema_version": SCHEMA_VERSION, "file": name, "sha256": digest}) + "\n"
+        )
 
     def _noted(self) -> dict[str, str]:
         if self._hashes is None:
@@ -198,7 +200,7 @@ class RunStore:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "events.jsonl"
         before = path.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2] if path.exists() else b""
-        event = {"at": round(time.time(), 3), "event": kind, **fields}
+        event = {"schema_version": SCHEMA_VERSION, "at": round(time.time(), 3), "event": kind, **fields}
         _append(path, canonical({**event, "sum": event_sum(before.decode("utf-8", "replace"), event)}) + "\n")
 
     def names(self, folder: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from fitter.errors import FitterError
 from fitter.jsonio import JSONFault, canonical, pretty, sha256, strict_loads
-from fitter.runstore import MANIFEST, RunStore, event_sum
+from fitter.runstore import MANIFEST, SCHEMA_VERSION, RunStore, event_sum
 
 NO_ARTEFACTS = ("state.sqlite", "run.lock")
 
@@ -136,8 +136,10 @@ def _check_given(store: RunStore, found: Findings) -> None:
         raw = path.read_bytes()
         given = strict_loads(raw.decode("utf-8"))
         config = store.read("config.json")["settings"]
-        if pretty(given).encode("utf-8") != raw or set(given) != {"settings"}:
+        if pretty(given).encode("utf-8") != raw or set(given) != {"schema_version", "settings"}:
             raise ValueError("its bytes are not those that were written")
+        if given["schema_version"] != SCHEMA_VERSION:
+            raise ValueError(f"it is not of schema version {SCHEMA_VERSION}")
         settings = given["settings"]
         for name in sorted(set(settings) | set(config)):
             if name not in settings or name not in config:

@@ -10,9 +10,10 @@ import pytest
 
 from fitter import fitting
 from fitter.clients.base import Reply
-from fitter.errors import RunError
+from fitter.errors import RunError, Stopped, UserError
+from fitter.loop.steps import resuming
 from fitter.runstore import RunStore
-from tests.loop.scripted import add, number_of, queue, rows, truth, world
+from tests.loop.scripted import World, add, number_of, queue, rows, truth, world
 
 
 def wrong_on(*numbers: int) -> Any:
@@ -72,7 +73,7 @@ def test_sp2_a_resumed_fit_works_from_its_snapshot_whatever_became_of_the_queue(
 
     made = world(tmp_path, monkeypatch, answer)
     path = queue(tmp_path / "q.jsonl", rows(60))
-    with pytest.raises(fitting.Stopped):
+    with pytest.raises(Stopped):
         made.fit(path, max_iterations=0)
     before = made.store().read("config.json")["fixed"]["snapshot"]
     train = made.store().path("train.jsonl", private=True).read_bytes()
@@ -187,3 +188,86 @@ def test_lo6_a_candidate_that_shares_no_measurable_rows_with_best_is_no_change_a
     assert (record["candidate"], record["unmeasured"]) == (None, 1)
     assert made.store().read("stop.json")["reason"] == "max_iterations"  # patience was not spent
     assert "no_change" in made.report()
+
+
+def stopped_by_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A run that measured nothing yet; its model answers when it is resumed."""
+    down = {"it": True}
+
+    def answer(system: str, user: str, run: int) -> Any:
+        if down["it"]:
+            down["it"] = len(made.judge.asked) < 20
+            return Reply(outcome="unavailable", detail="503")
+        return wrong_on(1)(system, user, run)
+
+    made = world(tmp_path, monkeypatch, answer)
+    with pytest.raises(Stopped) as stop:
+        made.fit(queue(tmp_path / "q.jsonl", rows(60)), max_iterations=0)
+    assert stop.value.exit_code == 4  # OUT-3: a pause, nothing scored
+    assert not made.store().has("cards/000.json")
+    down["it"] = False
+    return made
+
+
+@pytest.mark.parametrize("what", ["fitter", "parser", "judge", "proposer"])
+def test_lo7_out2_a_run_is_not_resumed_with_other_code_or_other_models(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = stopped_by_an_outage(tmp_path, monkeypatch)
+    asked = len(made.judge.asked)
+    with monkeypatch.context() as other:
+        if what == "fitter":
+            other.setattr(resuming, "__version__", "99.0")
+        elif what == "parser":
+            other.setattr(resuming, "PARSER_VERSION", "another")
+        elif what == "judge":
+            other.setattr(made.judge, "identity", {"spec": "scripted", "concepts": "changed"})
+        else:
+            other.setattr(made.proposer, "identity", {"proposer": "changed"})
+        with pytest.raises(RunError, match=what):
+            fitting.Fitting(made.workspace).resume("scripted-001")
+    assert len(made.judge.asked) == asked
+    assert fitting.Fitting(made.workspace).resume("scripted-001").exit_code == 0
+
+
+def test_sp5_a_crash_after_the_opening_is_finished_by_the_same_run_and_by_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = {"now": False}
+
+    def answer(system: str, user: str, run: int) -> Any:
+        if list(made.workspace.glob("holdouts/*/openings.jsonl")) and not opened["now"]:
+            return Reply(outcome="unavailable", detail="503")
+        return wrong_on(1)(system, user, run)
+
+    made = world(tmp_path, monkeypatch, answer)
+    path = queue(tmp_path / "q.jsonl", rows(60))
+    with pytest.raises(Stopped):
+        made.fit(path, max_iterations=0)
+    (log,) = made.workspace.glob("holdouts/*/openings.jsonl")
+    before = log.read_bytes()
+    assert not made.store().has("holdout.json")
+    with pytest.raises(UserError, match="opened by scripted-001"):
+        made.fit(path, max_iterations=0)
+    opened["now"] = True
+    outcome = fitting.Fitting(made.workspace).resume("scripted-001")
+    assert outcome.exit_code == 0
+    assert log.read_bytes() == before
+    assert not list(made.workspace.glob("holdouts/*/exposures.jsonl"))
+    assert made.store().read("holdout.json")["exposure"] == ""
+    assert "holdout, opened once" in made.report()
+
+
+def test_sc4_every_tracked_artefact_has_a_schema_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world(tmp_path, monkeypatch, wrong_on(*range(0, 60, 7)), changes=[add("One."), None])
+    made.fit(queue(tmp_path / "q.jsonl", rows(60)), max_iterations=2)
+    files = [p for p in made.workspace.rglob("*.json*") if "private" not in p.parts]
+    names = {p.name for p in files}
+    assert {"given.json", "hashes.jsonl", "events.jsonl", "openings.jsonl", "seal.json", "scripted.json"} <= names
+    without = []
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        records = [json.loads(text)] if path.suffix == ".json" else [json.loads(line) for line in text.splitlines()]
+        if "schema_version" not in records[0]:
+            without.append(path.relative_to(made.workspace).as_posix())
+    assert without == []

@@ -18,6 +18,7 @@ from fitter.loop.state import State
 from fitter.loop.steps.context import Fit
 from fitter.loop.steps.drafting import map_there
 from fitter.loop.steps.platform import CHECKS, ask_platform
+from fitter.loop.steps.resuming import identities
 from fitter.loop.steps.reviewers import agreement_of, kept_reviews
 from fitter.queues.intake import IntakeOptions
 from fitter.queues.intake import intake as take_in
@@ -284,21 +285,15 @@ def snapshot(deps: Deps, state: State) -> dict[str, Any]:
     staged = read_staged(fit)
     rows = [row_from_json(row) for row in staged["rows"]]
     team = deps.open_team(settings, fit.store.run_id) if state.get("gate") is None else None
+    who = {} if team is None else identities(team)
     fixed: dict[str, Any] = {
         "label": staged["label"],
         "snapshot": snapshot_hash(rows),
         "seal": fit.store.read("staged.json")["seal"],
         "queue": staged["identity"],
         "target": settings.publish_to,
-        "judge": None if team is None else dict(team.judge.identity),
-        "strategies": None
-        if team is None
-        else {
-            "drafter": dict(team.drafter.identity),
-            "describer": dict(team.describer.identity),
-            "proposer": dict(team.proposer.identity),
-            "checker": dict(team.checker.identity),
-        },
+        "judge": who.get("judge"),
+        "strategies": {k: v for k, v in who.items() if k != "judge"} or None,
         "parser": PARSER_VERSION,
         "fitter": __version__,
     }
