@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from fitter.labels import LabelKind, LabelValue
 from fitter.records import Pass, RowReason
 from fitter.scoring.frame import Fixed
@@ -111,10 +109,11 @@ def next_step(
     )
     at_best, at_now, at_perfect = together(fixed, [tabulate(fixed, given) for given in (best, partial, perfect)])
     gained, lost = moves(fixed, at_best, at_now, paired_mask(fixed, at_best, at_now))
-    gainable = moves(fixed, at_best, at_perfect, paired_mask(fixed, at_best, at_perfect))[0]
-    unsure = ~_chosen(at_best, sure)
-    open_rows = gainable & unsure
-    won, gone, left = int(gained.sum()), int(lost.sum()), int(open_rows.sum())
+    gainable = _ids(at_best, moves(fixed, at_best, at_perfect, paired_mask(fixed, at_best, at_perfect))[0])
+    is_sure = frozenset(sure)
+    unsure = [row for row in at_best.rows if row in by_row and row not in is_sure]
+    open_rows = gainable.intersection(unsure)
+    won, gone, left = int(gained.sum()), int(lost.sum()), len(open_rows)
 
     def step(kind: Literal["make", "discard", "complete"], passes: Iterable[tuple[str, int]] = ()) -> Step:
         return Step(kind=kind, passes=tuple(passes), gained=won, lost=gone, open=left)
@@ -122,8 +121,9 @@ def next_step(
     if len(sure) < len(by_row):
         if gone >= won + left and _measurable(fixed, at_best, at_now):
             return step("discard")
-        first = _chosen(at_best, _witnesses(fixed, at_best)) | gainable
-        return step("make", _wanted(fixed, at_best, by_row, first & unsure, unsure))
+        first = gainable.union(_witnesses(fixed, at_best))
+        turn = [row for row in unsure if row in first] or unsure[:CHUNK_ROWS]
+        return step("make", _wanted(fixed, by_row, turn))
     waiting = [(row, n) for row in sorted(by_row) for n in range(len(by_row[row]), fixed.runs)]
     if not waiting:
         return step("complete")
@@ -132,18 +132,17 @@ def next_step(
     return step("discard")
 
 
-def _chosen(table: Table, rows: Iterable[str]) -> BoolArray:
-    wanted = frozenset(rows)
-    return np.array([row in wanted for row in table.rows], dtype=bool)
+def _ids(table: Table, chosen: BoolArray) -> frozenset[str]:
+    return frozenset(row for row, wanted in zip(table.rows, chosen, strict=True) if wanted)
 
 
 def _witnesses(fixed: Fixed, best: Table) -> list[str]:
     """One row a class that best has a vote on; for numbers one row."""
     voted = best.judged & (best.votes != NO_VOTE)
     if fixed.kind == "numeric":
-        return [best.rows[i] for i in np.flatnonzero(voted)[:1]]
+        return sorted(_ids(best, voted))[:1]
     held = holds(fixed.classes, best.values, best.truth) & voted[:, None]
-    return [best.rows[int(np.flatnonzero(column)[0])] for column in held.T if column.any()]
+    return [row for column in held.T for row in sorted(_ids(best, column))[:1]]
 
 
 def _measurable(fixed: Fixed, best: Table, now: Table) -> bool:
@@ -156,16 +155,11 @@ def _measurable(fixed: Fixed, best: Table, now: Table) -> bool:
     return bool(holds(fixed.classes, best.values, best.truth)[rows].any(axis=0).all())
 
 
-def _wanted(
-    fixed: Fixed, best: Table, by_row: Mapping[str, Sequence[Pass]], first: BoolArray, unsure: BoolArray
-) -> tuple[tuple[str, int], ...]:
+def _wanted(fixed: Fixed, by_row: Mapping[str, Sequence[Pass]], turn: Sequence[str]) -> list[tuple[str, int]]:
     """Passes of the rows whose turn it is: as many as could settle a row, then one more at a time."""
-    turn = [best.rows[i] for i in np.flatnonzero(first)]
-    if not turn:
-        turn = [row for row in (best.rows[i] for i in np.flatnonzero(unsure)) if row in by_row][:CHUNK_ROWS]
     wanted = []
     for row in turn:
-        done = len(by_row.get(row, ()))
+        done = len(by_row[row])
         until = fixed.runs if fixed.kind == "numeric" else max(quorum(fixed.runs), done + 1)
         wanted += [(row, n) for n in range(done, until)]
-    return tuple(wanted)
+    return wanted
