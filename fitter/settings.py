@@ -317,6 +317,11 @@ def disagreement(settings: FitSettings, label: LabelSchema, minority: str | None
     aims_at = argument if base in ("f1", "fbeta") else minority
     if aims_at is not None and aims_at != costly and costly in [text(c) for c in label.classes]:
         return f"missing {costly!r} is the costlier error, but {settings.metric} measures {aims_at!r}; {serve}"
+    if base.startswith("fbeta") and settings.beta is not None and settings.beta < 1:
+        return (
+            f"missing {costly!r} is the costlier error, but beta {settings.beta:g} weighs a false alarm more than a "
+            "miss; --beta of 1 or more serves it"
+        )
     return None
 
 

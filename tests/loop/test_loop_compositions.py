@@ -10,7 +10,7 @@ import pytest
 
 from fitter import fitting
 from fitter.clients.base import Reply
-from fitter.errors import RunError, Stopped, UserError
+from fitter.errors import RunError, SettingsError, Stopped, UserError
 from fitter.loop.steps import resuming
 from fitter.runstore import RunStore
 from tests.loop.scripted import World, add, number_of, queue, rows, truth, world
@@ -271,3 +271,20 @@ def test_sc4_every_tracked_artefact_has_a_schema_version(tmp_path: Path, monkeyp
         if "schema_version" not in records[0]:
             without.append(path.relative_to(made.workspace).as_posix())
     assert without == []
+
+
+@pytest.mark.parametrize(("beta", "agrees"), [(0.5, False), (1.0, True), (2.0, True)])
+def test_lo1_a_beta_that_weighs_false_alarms_more_cannot_serve_a_costly_miss(
+    beta: float, agrees: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, wrong_on(1))
+    path = queue(tmp_path / "q.jsonl", rows())
+    changes = {"costly": "bad", "metric": "fbeta:bad", "beta": beta, "max_iterations": 0}
+    if agrees:
+        assert made.fit(path, **changes).exit_code == 0
+        return
+    with pytest.raises(SettingsError, match=r"disagree.*false alarm more than a miss"):
+        made.fit(path, **changes)
+    assert made.judge.asked == []
+    assert made.fit(path, governs="metric", **changes).exit_code == 0
+    assert "asked which governs, the answer was: metric" in made.report()
