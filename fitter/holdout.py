@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,8 @@ class SealedSplit:
         dropped_inputs: (rows, share) of boilerplate input texts that join nothing.
         groups: number of groups.
         opened_by: (run, date) of an opening that already happened, else None: this fit needs --exposed-holdout.
+        elsewhere: rows held out here whose content was a train row, or was opened, under another seal of the workspace,
+            as (how many, the first such seal); they are not unseen either.
     """
 
     seal: str
@@ -64,6 +66,7 @@ class SealedSplit:
     dropped_inputs: tuple[tuple[int, float], ...]
     groups: int
     opened_by: tuple[str, str] | None
+    elsewhere: tuple[int, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Counts only; safe in tracked artefacts."""
@@ -76,6 +79,7 @@ class SealedSplit:
             "groups": self.groups,
             **_notes(self),
             "opened_by": None if self.opened_by is None else list(self.opened_by),
+            "elsewhere": None if self.elsewhere is None else list(self.elsewhere),
         }
 
 
@@ -169,6 +173,7 @@ def seal_rows(
             write_atomic(folder / "seal.json", pretty({**sealed, "sha256": digest(sealed)}))
         _keep_rows(folder, entry, private)  # a clone has the seal without its private folder
         opened = _openings(folder)
+    elsewhere = seen_elsewhere(workspace, seal, queue, grouping, held)
     train = set(split.train)
     return SealedSplit(
         seal=seal,
@@ -184,7 +189,47 @@ def seal_rows(
         dropped_inputs=tuple((pair[0], pair[1]) for pair in entry["dropped_inputs"]),
         groups=len(grouping.groups),
         opened_by=(opened[0]["run"], opened[0]["on"]) if opened else None,
+        elsewhere=elsewhere if split.scored else None,
     )
+
+
+def seen_elsewhere(
+    workspace: Workspace, seal: str, queue: str, grouping: Grouping, held: Collection[str]
+) -> tuple[int, str] | None:
+    """Held-out rows that another seal of the workspace has shown already: a queue saved under another name.
+
+    A row counts when its full content was a train row there, or was held out there and that holdout has been opened.
+    Another label of the same queue is another question, and does not count.
+
+    Args:
+        workspace: where the seals lie.
+        seal: this seal's id.
+        queue: this queue's identity.
+        grouping: this queue's rows with their keys.
+        held: ids of the rows to be held out here.
+
+    Returns:
+        (how many of them, the folder of the first seal that has seen one), or None.
+    """
+    folder = workspace.root / "holdouts"
+    names = sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+    members = [m for group in grouping.groups for m in group.members if m.row in held]
+    seen: set[str] = set()
+    first = ""
+    for name in names:
+        other = folder / name
+        record = _load(other) if other != workspace.seal(seal) else None
+        if record is None or record["queue"] == queue:
+            continue
+        shown = {own["row"][-1] for own in record["members"]["train"]}
+        if _openings(other):
+            shown |= {own["row"][-1] for own in record["members"]["holdout"]}
+        # The last own key is the content's digest in both modes; it is salted by the seal it stands in.
+        hits = {m.row for m in members if member_keys(m, record["salt"], positional=True)[0][-1] in shown}
+        if hits and not first:
+            first = name
+        seen |= hits
+    return (len(seen), first) if seen else None
 
 
 def preview(

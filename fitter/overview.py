@@ -50,7 +50,11 @@ def _line(store: RunStore) -> dict[str, str]:
 def _deployable(store: RunStore, card: str) -> str:
     if not store.has(f"cards/{card}.json"):
         return "-"
-    mean = store.read(f"cards/{card}.json")["card"]["deployable"]["mean"]
+    name = f"cards/{card}.json"
+    recorded = store.read(MANIFEST)["tracked"].get(name) if store.has(MANIFEST) else None
+    if recorded is not None and sha256(store.path(name).read_bytes()) != recorded:
+        return "changed since the run"
+    mean = store.read(name)["card"]["deployable"]["mean"]
     return "null" if mean is None else f"{mean:.3f}"
 
 
@@ -63,8 +67,8 @@ def state_of(store: RunStore) -> str:
     return "unfinished"
 
 
-def show_run(workspace: Workspace, run_id: str) -> str:
-    """The report, and what of the run can be verified from what is here."""
+def show_run(workspace: Workspace, run_id: str) -> tuple[str, bool]:
+    """The report and what of the run can be verified from what is here; and whether a file was changed since."""
     store = RunStore(workspace, run_id)
     if not store.has("config.json"):
         raise UserError(f"there is no run {run_id!r} here", hint="`fitter runs` lists them")
@@ -72,7 +76,11 @@ def show_run(workspace: Workspace, run_id: str) -> str:
     text = f"run {run_id} has no report yet\n"
     if report.is_file():
         text = report.read_text(encoding="utf-8", errors="replace")
-    return text + "\n" + "\n".join(verification(store))
+    checks = "\n".join(verification(store))
+    changed = " differ from the manifest" in checks
+    # What was changed after the run is said before anything it may have changed.
+    return (f"WARNING: this run's files were changed after it ended; `fitter replay {run_id}` names them.\n\n{text}"
+            if changed else text) + "\n" + checks, changed  # fmt: skip
 
 
 def cost_lines(workspace: Workspace, run_id: str) -> list[str]:

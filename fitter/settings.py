@@ -53,9 +53,10 @@ COLUMNS = (
 )  # fmt: skip
 
 # Recorded, but no part of what is measured: a rerun with another value is the same fit.
-# The backend is a road to the same rows and the same evaluator; rows that differ by it differ in the snapshot's hash.
+# The backend is a road to the same rows and the same evaluator, and so is a file's path; rows that differ differ in the
+# snapshot's hash, and the queue's identity is hashed beside it.
 _NOT_HASHED = frozenset(
-    {"concurrency", "exposed_holdout", "budget_calls", "budget_tokens", "budget_usd", "prices", "backend"}
+    {"queue", "concurrency", "exposed_holdout", "budget_calls", "budget_tokens", "budget_usd", "prices", "backend"}
 )
 
 _TOKENS = ("input", "cached", "output", "reasoning")

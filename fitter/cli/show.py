@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fitter.cli.common import out, workspace_of
+from fitter.errors import EXIT_FAILED
 
 
 def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
@@ -14,4 +15,7 @@ def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id,
     from fitter.overview import show_run
     from fitter.workspace import Workspace
 
-    out(show_run(Workspace(workspace_of(ctx)), run))
+    text, changed = show_run(Workspace(workspace_of(ctx)), run)
+    out(text)
+    if changed:
+        raise typer.Exit(EXIT_FAILED)

@@ -94,6 +94,18 @@ def _passes_line(name: str, given: Mapping[str, Any]) -> str:
     return f"{name} {cell(given['file'], 120)}: {given['passes']} passes; unusable: {reasons or 'none'}"
 
 
+def _against_constant(constant: Mapping[str, Any], headline: Mapping[str, Any]) -> str:
+    """Whether the headline beats no judge, and whether its interval still reaches it."""
+    if headline["value"] is None:
+        return "nothing could be scored"
+    if not constant["beaten"]:
+        return "NOT beaten"
+    low, high, bar = headline["ci95"]["low"], headline["ci95"]["high"], constant["bar"]
+    if low is None or low <= bar <= high:
+        return "beaten, but the interval includes it: not shown to be better"
+    return "beaten"
+
+
 def card_lines(card: Mapping[str, Any]) -> list[str]:
     """One card: headline first, with the policy it hangs on."""
     headline, deployable, rows, policy = card["headline"], card["deployable"], card["rows"], card["policy"]
@@ -108,7 +120,7 @@ def card_lines(card: Mapping[str, Any]) -> list[str]:
     lines += [
         f"policy: {policy['meaning']}; {policy['runs']} runs a row, quorum {policy['quorum']}{vocabulary}",
         f"best constant judge {figure(constant)} (always {plain(constant['label'])}): "
-        + ("beaten" if constant["beaten"] else "NOT beaten"),
+        + _against_constant(constant, headline),
         f"deployable (single passes) {number(deployable['mean'])}, {interval(deployable['ci95'])}",
         f"  stdev {number(deployable['stdev'])}, min {number(deployable['min'])}, max {number(deployable['max'])}; "
         + ", ".join(f"run {r['run']}: {number(r['value'])}" for r in deployable["per_run"])

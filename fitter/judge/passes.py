@@ -62,7 +62,11 @@ def measure(
         finally:
             await client.aclose()
 
-    return asyncio.run(phase_of_calls())
+    phase_now = phase_of_calls()
+    try:
+        return asyncio.run(phase_now)
+    finally:
+        phase_now.close()  # an interrupt may come before it was begun
 
 
 async def run_passes(

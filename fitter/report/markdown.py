@@ -111,6 +111,8 @@ def summary(facts: Mapping[str, Any]) -> str:
                     f"  {called} on the {names.rows_called(facts, stem)}, by votes: {number(headline['value'])}, "
                     f"{interval(headline['ci95'])}"
                 )
+        if names.beaten(facts, name, deployable["mean"]) and names.reaches(deployable["ci95"], constant["bar"]):
+            lines.append("  not shown to be better than the constant judge: the interval includes it")
         if not names.beaten(facts, name, deployable["mean"]):
             lines.append("  NOT better than the constant judge: do not rely on it")
     lines.append(f"report: runs/{facts['run']}/report.md")

@@ -56,6 +56,15 @@ def cards_shown(facts: Facts) -> list[tuple[str, str]]:
     return [(stem, f"{called}, {rows_called(facts, stem)}") for stem, called in named if stem in facts["cards"]]
 
 
+def reaches(ci: Mapping[str, Any] | None, bar: float | None) -> bool:
+    """True when an interval includes the constant judge's figure, or there is no interval to tell."""
+    if bar is None:
+        return False
+    if ci is None or ci.get("low") is None:
+        return True
+    return bool(ci["low"] <= bar <= ci["high"])
+
+
 def beaten(facts: Facts, card: str, value: float | None) -> bool:
     """True when a figure is strictly better than the constant judge's on the same rows."""
     bar = facts["cards"][card]["constant_judge"]["bar"]

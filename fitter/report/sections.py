@@ -9,7 +9,7 @@ from fitter.loop.stop import SENTENCES
 from fitter.report import limits as limits_of
 from fitter.report.facts import HOLDOUT_WINNER, main_card
 from fitter.report.figures import code, figure, ids, interval, number, plural, prose, table
-from fitter.report.names import Facts, beaten, cards_shown, in_sample, rows_called, side, where
+from fitter.report.names import Facts, beaten, cards_shown, in_sample, reaches, rows_called, side, where
 
 
 def opening(facts: Facts) -> list[str]:
@@ -32,6 +32,11 @@ def opening(facts: Facts) -> list[str]:
             f"**Not shown to be better than no judge: the {which} of the winner ({side(facts, name)}) "
             f"{'is' if len(shortfalls) == 1 else 'are'} not better than the constant judge that always answers "
             f"{code(constant['label'])}. Do not rely on it.**"
+        )
+    elif reaches(deployable["ci95"], constant["bar"]):
+        lines.append(
+            "**Not shown to be better than no judge: the interval of the deployable score includes what the constant "
+            f"judge that always answers {code(constant['label'])} gets ({side(facts, name)}).**"
         )
     runs = ", ".join(f"run {r['run'] + 1}: {number(r['value'])}" for r in deployable["per_run"])
     lines.append(

@@ -41,8 +41,12 @@ def holdout(deps: Deps, state: State) -> dict[str, Any]:
         return {}
     split = fit.store.read("split.json")
     v0, winner = fit.version(state["v0"]), fit.version(state["best"])
-    if not split["scored"]:
-        fit.store.write("holdout.json", {"opened": False, "reason": split["reason"]})
+    reason = split["reason"] if not split["scored"] else None
+    if reason is None and ending_of(fit, state) is not None:
+        # Nothing will be published, whatever the held-out rows would say: they stay unseen for a later fit.
+        reason = "no evaluator will be created, so the holdout stays sealed for a later fit"
+    if reason is not None:
+        fit.store.write("holdout.json", {"opened": False, "reason": reason})
         return {}
     deps.progress.phase("holdout: opened once, for v0 and the winner")
     opened = open_for(fit, winner)
@@ -63,13 +67,21 @@ def holdout(deps: Deps, state: State) -> dict[str, Any]:
         {
             "opened": True,
             "rows": len(opened.rows),
-            "exposure": opened.exposure,
+            "exposure": opened.exposure or _seen_before(split, len(opened.rows)),
             "v0": v0.number,
             "winner": winner.number,
             "improvement": improvement,
         },
     )
     return {}
+
+
+def _seen_before(split: Mapping[str, Any], rows: int) -> str:
+    """What figures on rows are called that another seal of the workspace has shown already (SP-5)."""
+    if not split["elsewhere"]:
+        return ""
+    seen, where = split["elsewhere"]
+    return f"exposed holdout, {seen} of its {rows} rows were seen before under {where}"
 
 
 def open_for(fit: Fit, winner: Version) -> OpenedHoldout:
