@@ -83,11 +83,14 @@ def bootstraps() -> None:
             return figures(p, lambda w: y(w) - x(w), resamples=10_000, seed=1, purpose="bench")
 
         spent, _ = timed(task, 5)
-        print(f"10,000 paired macro_f1 resamples, {n:>9,} rows: {spent * 1e3:6.1f} ms (counting {counting * 1e3:.1f} ms)")
+        print(
+            f"10,000 paired macro_f1 resamples, {n:>9,} rows: {spent * 1e3:6.1f} ms (counting {counting * 1e3:.1f} ms)"
+        )
         if n == 5_000:
             lists = [x.tolist() for x in (truth, a, b)]
             plain, _ = timed(lambda x=lists: plain_row_resampling(*x, 20), 1)
-            print(f"  plain Python row resampling, extrapolated from 20: {plain * 500:6.1f} s, ratio {plain * 500 / spent:,.0f}")
+            ratio = plain * 500 / spent
+            print(f"  plain Python row resampling, extrapolated from 20: {plain * 500:6.1f} s, ratio {ratio:,.0f}")
 
 
 def cards() -> None:
