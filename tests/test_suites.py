@@ -62,4 +62,5 @@ def test_require_takes_all_or_names(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_developers_environment_reaches_no_test() -> None:
     names = ["HTTPS_PROXY", "http_proxy", "LANGSMITH_TRACING", "OPENAI_API_KEY", "DD_API_KEY", "HOME", "PATH"]
     assert conftest.unwanted_variables(names) == names[:5]
-    assert conftest.unwanted_variables(list(os.environ)) == []
+    # A fit in this process switches tracing off in just these variables: "false" is ours, anything else is not.
+    assert [name for name in conftest.unwanted_variables(list(os.environ)) if os.environ[name] != "false"] == []

@@ -186,7 +186,9 @@ def test_a_run_under_way_cannot_be_resumed_beside_itself(ws: Path, q: Path) -> N
 
 
 def test_two_fits_on_two_queues_run_at_once(tmp_path: Path, ws: Path, q: Path) -> None:
-    other = write_jsonl(tmp_path / "other.jsonl", interactions(48))
+    # Other words, so that neither queue has seen the other's rows.
+    rows_ = [{**row, "output": str(row["output"]).replace(".", ", as agreed.")} for row in interactions(48)]
+    other = write_jsonl(tmp_path / "other.jsonl", rows_)
     both = [
         popen("--workspace", ws, "fit", q, *flags(name="one"), "--yes"),
         popen("--workspace", ws, "fit", other, *flags(name="two"), "--yes"),

@@ -23,6 +23,7 @@ from fitter.evidence.targets.local import LocalTarget
 from fitter.judge.prompt import request
 from fitter.judge.verdict import Verdict, parse_verdict
 from fitter.lexicon import LexiconClient, LexiconDescriber, LexiconDrafter, LexiconProposer
+from fitter.loop.census import target_bucket
 from fitter.loop.guard import Corpus, check_draft
 from fitter.loop.propose import apply, describe
 from fitter.queues.intake import Intake, intake
@@ -204,9 +205,10 @@ def test_the_lexicon_learns_it_in_part_and_a_proposal_helps() -> None:
     kept = 0
     for iteration in range(1, 7):
         buckets = LexiconDescriber().describe(errors)
+        target = target_bucket(buckets, attempts)
         brief = ProposalBrief(
             draft=draft, label=taken().label, goal="", costly="breaks", notes="", buckets=tuple(buckets),
-            target=buckets[0], errors=tuple(e for e in errors if e.row in buckets[0].rows), attempts=tuple(attempts),
+            target=target, errors=tuple(e for e in errors if e.row in target.rows), attempts=tuple(attempts),
             map_fields={f.name: f.path for f in evidence.fields},
         )  # fmt: skip
         change = LexiconProposer().propose(brief)
@@ -216,7 +218,7 @@ def test_the_lexicon_learns_it_in_part_and_a_proposal_helps() -> None:
         tried, wrong = _judged(candidate, evidence)
         better = _balanced(tried) > best
         attempts.append(
-            Attempt(iteration=iteration, bucket=buckets[0].name, change=describe(change),
+            Attempt(iteration=iteration, bucket=target.name, change=describe(change),
                     outcome="kept" if better else "discarded", basis="")
         )  # fmt: skip
         if better:
