@@ -88,13 +88,31 @@ def _say(fault: errors.FitterError) -> None:
     typer.echo(f"error: {visible(str(fault))}", err=True)
 
 
+def plain_listing(words: list[str]) -> Path | None:
+    """The workspace of a bare ``fitter [-w DIR] runs``, which needs no option parser; None for anything else.
+
+    The parser's first use imports a validation library, and that takes longer than listing the runs.
+    """
+    match words:
+        case ["runs"]:
+            return Path()
+        case ["-w" | "--workspace", folder, "runs"] if folder and not Path(folder).is_file():
+            return Path(folder)
+        case _:
+            return None
+
+
 def main(argv: list[str] | None = None) -> Any:
     """Runs the command line; never shows a traceback for a deliberate error."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        app(argv)
+        folder = plain_listing(sys.argv[1:] if argv is None else argv)
+        if folder is None:
+            app(argv)
+        else:
+            runs.list_in(folder)
     except errors.FitterError as fault:
         _say(fault)
         sys.exit(fault.exit_code)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from fitter.cli.common import out, workspace_of
@@ -9,10 +11,15 @@ from fitter.cli.common import out, workspace_of
 
 def command(ctx: typer.Context) -> None:
     """List the runs of this workspace with their state and headline."""
+    list_in(workspace_of(ctx))
+
+
+def list_in(folder: Path) -> None:
+    """Prints one line a run of the workspace in a folder."""
     from fitter.overview import list_runs
     from fitter.workspace import Workspace
 
-    rows = list_runs(Workspace(workspace_of(ctx)))
+    rows = list_runs(Workspace(folder))
     if not rows:
         out("no runs here yet; `fitter fit practice --help` shows how to make one")
         return
