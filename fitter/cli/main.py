@@ -96,7 +96,7 @@ def plain_listing(words: list[str]) -> Path | None:
     match words:
         case ["runs"]:
             return Path()
-        case ["-w" | "--workspace", folder, "runs"] if folder and not Path(folder).is_file():
+        case ["-w" | "--workspace", folder, "runs"] if folder:
             return Path(folder)
         case _:
             return None

@@ -17,8 +17,9 @@ def command(ctx: typer.Context) -> None:
 def list_in(folder: Path) -> None:
     """Prints one line a run of the workspace in a folder."""
     from fitter.overview import list_runs
-    from fitter.workspace import Workspace
+    from fitter.workspace import Workspace, check_root
 
+    check_root(folder)
     rows = list_runs(Workspace(folder))
     if not rows:
         out("no runs here yet; `fitter fit practice --help` shows how to make one")
