@@ -128,9 +128,17 @@ class Bucket:
     rows: tuple[str, ...]
 
 
+IMPROVED, NOT_KEPT = "improved", "not_kept"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One earlier iteration, as a proposer may see it: no figure that an early decision would remove."""
+    """One earlier iteration, as a proposer may see it: nothing that an early decision does not know.
+
+    Attributes:
+        basis: :data:`IMPROVED`, :data:`NOT_KEPT`, or the cause of a ``no_change``. Which part of the keep rule a
+            discarded candidate failed is known only once all its votes are in.
+    """
 
     iteration: int
     bucket: str

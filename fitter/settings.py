@@ -54,9 +54,19 @@ COLUMNS = (
 
 # Recorded, but no part of what is measured: a rerun with another value is the same fit.
 # The backend is a road to the same rows and the same evaluator, and so is a file's path; rows that differ differ in the
-# snapshot's hash, and the queue's identity is hashed beside it.
+# snapshot's hash, and the queue's identity is hashed beside it. Exhaustive or not, the decisions are the same.
 _NOT_HASHED = frozenset(
-    {"queue", "concurrency", "exposed_holdout", "budget_calls", "budget_tokens", "budget_usd", "prices", "backend"}
+    {
+        "queue",
+        "concurrency",
+        "exposed_holdout",
+        "exhaustive",
+        "budget_calls",
+        "budget_tokens",
+        "budget_usd",
+        "prices",
+        "backend",
+    }
 )
 
 _TOKENS = ("input", "cached", "output", "reasoning")
@@ -110,6 +120,7 @@ class FitSettings(BaseModel):
         runs: passes per row, odd, 1-7.
         notes: domain notes, verbatim.
         exposed_holdout: use a holdout that an earlier fit has opened, and say so on every figure.
+        exhaustive: make every pass of every candidate, also those that cannot change its decision.
         concurrency: model calls in flight.
         budget_calls, budget_tokens, budget_usd: most model calls, tokens and money of the fit, None for no limit.
         prices: what a million tokens cost (``input``, ``cached``, ``output``, ``reasoning``), by role (``judge``,
@@ -151,6 +162,7 @@ class FitSettings(BaseModel):
     patience: int = Field(default=DEFAULT_PATIENCE, ge=1, le=100)
     notes: str = ""
     exposed_holdout: bool = False
+    exhaustive: bool = False
     concurrency: int = Field(default=8, ge=1, le=256)
     budget_calls: int | None = Field(default=None, ge=1)
     budget_tokens: int | None = Field(default=None, ge=1)

@@ -96,6 +96,10 @@ def command(
     exposed_holdout: Annotated[
         bool, typer.Option("--exposed-holdout", help="Use a holdout an earlier fit has opened; every figure says so.")
     ] = False,
+    exhaustive: Annotated[
+        bool,
+        typer.Option("--exhaustive", help="Make every pass of every candidate; else those that decide nothing wait."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Accept what was given; ask nothing.")] = False,
     dry_run: Annotated[
         bool,
@@ -139,7 +143,8 @@ def ask_on_terminal() -> Ask | None:
 _SETTINGS = (
     "goal", "costly", "label", "framing", "metric", "judge", "proposer", "name", "app", "scope", "publish_to", "runs",
     "max_iterations", "patience", "notes", "beta", "precision_floor", "governs", "label_kind", "tolerance",
-    "queue_name", "concurrency", "budget_calls", "budget_tokens", "budget_usd", "exposed_holdout", "backend", "since",
+    "queue_name", "concurrency", "budget_calls", "budget_tokens", "budget_usd", "exposed_holdout", "exhaustive",
+    "backend", "since",
 )  # fmt: skip
 
 

@@ -16,8 +16,10 @@ from fitter.evaluation.integrity import Findings, check_bytes
 from fitter.evaluation.provenance import check_private, check_prompts, check_publication, check_seal
 from fitter.jsonio import canonical
 from fitter.labels import LabelKind, from_json, same
-from fitter.loop.decide import decide, differences, redecide
+from fitter.loop.decide import decide, differences
+from fitter.loop.early import recompute
 from fitter.loop.stop import stop_reason
+from fitter.records import IMPROVED, NOT_KEPT
 from fitter.runstore import MANIFEST, RunStore
 from fitter.scoring.card import Card, beats, card_of
 from fitter.scoring.frame import Fixed, seed_from
@@ -148,7 +150,8 @@ class _Replay:
     def cards(self) -> None:
         """Every score card from labels and passes."""
         names, good = self.store.names("cards"), 0
-        unscored = sorted(set(self.store.names("passes")) - set(names))
+        early = {f"{d['candidate']:03d}" for d in self._decided() if "passes" in d["decision"]}
+        unscored = sorted(set(self.store.names("passes")) - set(names) - early)
         if unscored and self.store.has("result.json"):
             self.found.differs(f"cards/{unscored[0]}.json", "the version was measured and has no score card")
         for name in names:
@@ -226,7 +229,7 @@ class _Replay:
         made = record["decision"]
         inputs = {k: self.given(f"{record[k]:03d}") for k in ("best", "candidate")}
         first = inputs["best"] if v0 == record["best"] else self.given(f"{v0:03d}")
-        faults = redecide(made, **inputs, v0=first)
+        faults = recompute(made, **inputs, v0=first)
         for key, was, now in faults[:_MOST]:
             shown = f"recorded {one_line(canonical(was), 60)}, recomputed {one_line(canonical(now), 60)}"
             self.found.differs(artefact, f"{key}: {shown}")
@@ -239,7 +242,7 @@ class _Replay:
             ("bucket_rows", made["bucket_rows"], sorted(bucket["rows"])),
             ("v0", record["v0"], v0),
             ("outcome", record["attempt"]["outcome"], "kept" if made["decision"] == "keep" else "discarded"),
-            ("basis", record["attempt"]["basis"], made["basis"]),
+            ("basis", record["attempt"]["basis"], IMPROVED if made["decision"] == "keep" else NOT_KEPT),
         ):
             if canonical(recorded) != canonical(expected):
                 self.found.differs(artefact, f"its {what} is not that of the run")
@@ -332,7 +335,7 @@ class _Replay:
         kept = {v0, *(d["candidate"] for d in self._decided() if d["decision"]["decision"] == "keep")}
         cards = [self.card(f"{version:03d}") for version in sorted(kept)]
         better = any(beats(self.fixed, c.headline, c.constant) for c in cards)
-        versions = len([n for n in self.store.names("cards") if not n.startswith(HOLDOUT)])
+        versions = len([n for n in self.store.names("passes") if not n.startswith(HOLDOUT)])
         computed = {
             "v0": v0,
             "winner": best,

@@ -37,10 +37,12 @@ class Item:
     Attributes:
         row: row id, unique in a phase.
         user_text: the rendered user message.
+        only: run indices to make; None for all of them.
     """
 
     row: str
     user_text: str = field(repr=False)
+    only: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,7 @@ class PassResult:
     """A phase's passes.
 
     Attributes:
-        passes: one for each row and run, sorted by (row, run).
+        passes: one for each row and run asked for, sorted by (row, run).
         made: calls made now, retries included.
         reused: calls read from the journal instead.
         instrument: digest of the client's identity when the phase began; part of every key.
@@ -103,7 +105,8 @@ class Phase:
     grace_s: float
 
     def __post_init__(self) -> None:
-        self.workers = min(self.concurrency, max(1, len(self.items) * self.runs))
+        self.total = sum(len(self._runs_of(item)) for item in self.items)
+        self.workers = min(self.concurrency, max(1, self.total))
         self.asked = asked_model(self.client)
         self.spec = self.client.spec
         self.instrument = digest(self.client.identity)
@@ -168,9 +171,12 @@ class Phase:
             for item in self.items[at : at + _CHUNK_ROWS]:
                 request = replace(build_request(self.prompt, item.user_text, self.settings), row=item.row)
                 request_hash = request.digest
-                rows.append([self._task(item.row, run, request, request_hash) for run in range(self.runs)])
+                rows.append([self._task(item.row, run, request, request_hash) for run in self._runs_of(item)])
             self._recall([task for row in rows for task in row])
             yield from rows
+
+    def _runs_of(self, item: Item) -> Sequence[int]:
+        return range(self.runs) if item.only is None else item.only
 
     def _task(self, row: str, run: int, request: ModelRequest, request_hash: str) -> _Task:
         key = self._key(row, run, request_hash, 1)
@@ -375,13 +381,12 @@ class Phase:
 
     def _raise_outage(self) -> None:
         short = {p.row for p in self.passes if p.unusable == "unavailable"}
-        total = len(self.items) * self.runs
-        if not short and len(self.passes) == total:
+        if not short and len(self.passes) == self.total:
             return
         why = f" (last: {self.last_silence})" if self.last_silence else ""
         raise Outage(
             f"{one_line(self.spec, 60)} gave no answer for {len(short)} of {len(self.items)} rows{why}; "
-            f"{len(self.passes)} of {total} passes were made",
+            f"{len(self.passes)} of {self.total} passes were made",
             hint="everything that was answered is kept; `fitter resume` asks for the rest when the model is back",
         )
 
@@ -389,7 +394,7 @@ class Phase:
         now = time.monotonic()
         if self.on_progress is not None and (last or now - self.shown >= _PROGRESS_SECONDS):
             self.shown = now
-            self.on_progress(len(self.passes), len(self.items) * self.runs, self.failures)
+            self.on_progress(len(self.passes), self.total, self.failures)
 
 
 def asked_model(client: ModelClient) -> str:

@@ -6,7 +6,7 @@ redecide(record, best, candidate, v0)   → the differences between a record and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -107,8 +107,7 @@ def decide(
     if not allow_outage:
         _refuse_outage(tables)
     at_best, at_candidate, at_v0 = tables
-    digests = [best.digest(), candidate.digest()]
-    digests.append(digests[0] if first else v0.digest())
+    digests = digests_of(best, candidate, v0)
     best_is_v0 = digests[0] == digests[2]
     paired = compare(fixed, at_best, at_candidate)
     paired_v0 = None if best_is_v0 else compare(fixed, at_v0, at_candidate)
@@ -138,16 +137,13 @@ def decide(
         "off_target": off_target,
         "reasoning": list(reasoning),
     }
-    given: dict[str, Any] = {
-        "schema_version": RECORD_VERSION,
-        "fixed": fixed.to_json(),
-        "policy": policy(fixed),
-        "inputs": {"best": digests[0], "candidate": digests[1], "v0": digests[2]},
-        "best_is_v0": best_is_v0,
-        "bucket_rows": None if bucket_rows is None else sorted(bucket_rows),
-        "allow_outage": allow_outage,
-        "min_delta": min_delta.to_json(),
-    }
+    given = record_head(
+        fixed,
+        digests=digests,
+        min_delta=min_delta,
+        bucket_rows=bucket_rows,
+        allow_outage=allow_outage,
+    )
     return Decision(
         kept=kept,
         basis=basis,
@@ -163,6 +159,37 @@ def decide(
         reasoning=reasoning,
         record=given | outcome,
     )
+
+
+def digests_of(best: CardInput, candidate: CardInput, v0: CardInput) -> list[str]:
+    """The digests of what a decision was made from, in this order."""
+    found = [best.digest(), candidate.digest()]
+    return [*found, found[0] if v0 is best else v0.digest()]
+
+
+def record_head(
+    fixed: Fixed,
+    *,
+    digests: Sequence[str],
+    min_delta: MinDelta,
+    bucket_rows: Collection[str] | None,
+    allow_outage: bool = False,
+) -> dict[str, Any]:
+    """What a decision was made from: the part of its record that every kind of decision has (KE-5).
+
+    Args:
+        digests: :func:`digests_of` the three versions.
+    """
+    return {
+        "schema_version": RECORD_VERSION,
+        "fixed": fixed.to_json(),
+        "policy": policy(fixed),
+        "inputs": dict(zip(("best", "candidate", "v0"), digests, strict=True)),
+        "best_is_v0": digests[0] == digests[2],
+        "bucket_rows": None if bucket_rows is None else sorted(bucket_rows),
+        "allow_outage": allow_outage,
+        "min_delta": min_delta.to_json(),
+    }
 
 
 def redecide(

@@ -35,7 +35,7 @@ def build(deps: Deps, checkpointer: Any) -> Any:
     from langchain_core.runnables import RunnableLambda
     from langgraph.graph import END, START, StateGraph
 
-    from fitter.loop.steps import drafting, finish, iterate, prepare
+    from fitter.loop.steps import deciding, drafting, finish, iterate, prepare
 
     nodes: dict[str, Callable[[Deps, State], dict[str, Any]]] = {
         "ask": prepare.ask,
@@ -52,8 +52,8 @@ def build(deps: Deps, checkpointer: Any) -> Any:
         "census": iterate.census,
         "propose": iterate.propose,
         "guard": iterate.guard,
-        "score_candidate": iterate.score_candidate,
-        "decide": iterate.decide,
+        "score_candidate": deciding.score_candidate,
+        "decide": deciding.decide,
         "holdout": finish.holdout,
         "injection": finish.injection,
         "report": finish.report,

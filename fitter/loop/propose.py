@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 from fitter.errors import UserError
 from fitter.evidence.map import EvidenceField, EvidenceMap
@@ -125,3 +126,14 @@ def _change_map(change: Change, evidence: EvidenceMap) -> EvidenceMap:
             raise BadChange("the change adds a field that the map already has")
         return evidence.model_copy(update={"fields": (*evidence.fields, added), "reviewed": False})
     raise BadChange("a map change adds one field or drops one")
+
+
+def change_to_json(change: Change) -> dict[str, Any]:
+    """A change as JSON."""
+    return asdict(change)
+
+
+def change_from_json(record: dict[str, Any]) -> Change:
+    """Reads :func:`change_to_json` back."""
+    criterion = record["criterion"]
+    return Change(**{**record, "criterion": None if criterion is None else Criterion(**criterion)})

@@ -184,6 +184,14 @@ def decisions(facts: Facts) -> list[str]:
     degenerate = facts["degenerate"]
     if degenerate is not None and degenerate["failure"]:
         lines.append(f"The first draft was redrafted once because {degenerate['failure']}.")
+    early = [d["decision"]["passes"] for d in facts["decisions"] if "passes" in (d.get("decision") or {})]
+    if early:
+        spared = sum(p["of"] - p["made"] for p in early)
+        lines.append(
+            f"{plural(len(early), 'candidate')} {'was' if len(early) == 1 else 'were'} decided early: "
+            f"{plural(spared, 'pass', 'passes')} of {sum(p['of'] for p in early)} could change neither a "
+            "decision nor the winner and were not made (`--exhaustive` makes them)."
+        )
     rows = [_decision_row(d) for d in facts["decisions"]]
     if rows:
         lines += ["", table(("#", "aimed at", "change", "outcome", "headline", "gained/lost", "tests"), rows), ""]
@@ -215,6 +223,12 @@ def _decision_row(record: Mapping[str, Any]) -> list[str]:
         return [*row, f"no_change: {code(attempt['basis'], 120)}", "-", "-", "-"]
     paired = made["paired"]
     outcome = f"{attempt['outcome']}, {made['basis']}"
+    if "passes" in made:
+        outcome += f", decided early, {made['passes']['made']} of {made['passes']['of']} passes"
+    if paired is None:
+        sure = made["settled"]
+        most = len(sure["gained_ids"]) + len(sure["open_ids"])
+        return [*row, outcome, "not measured", f"at most {most}/at least {len(sure['lost_ids'])}", "-"]
     if made["label"]:
         outcome += f", **{made['label']}**"
     if made["off_target"]:

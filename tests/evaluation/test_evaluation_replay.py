@@ -117,7 +117,7 @@ def test_one_flipped_byte_in_any_artefact_is_found(copied: Path) -> None:
     assert not bytes_differ(copied)
 
 
-@pytest.mark.parametrize("name", ["cards/001.json", "private/train.jsonl", "config.json", "manifest.json"])
+@pytest.mark.parametrize("name", ["cards/002.json", "private/train.jsonl", "config.json", "manifest.json"])
 def test_a_flipped_byte_names_its_file_and_exits_1(name: str, copied: Path, fitter: Command) -> None:
     path = run_folder(copied) / name
     raw = path.read_bytes()
@@ -153,6 +153,12 @@ def edit_line(path: Path, number: int, change: Callable[[dict[str, Any]], Any]) 
     path.write_text(jsonl(rows), encoding="utf-8")
 
 
+def half_of_it(path: Path) -> None:
+    """Half of the passes, which decide nothing."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[: len(lines) // 2]), encoding="utf-8")
+
+
 def other_class(row: dict[str, Any]) -> None:
     row["label"] = "breaks" if row["label"] == "follows" else "follows"
 
@@ -167,7 +173,14 @@ EDITS: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "a card's interval": ("cards/holdout-winner.json",
                           lambda p: edit(p, lambda d: d["card"]["headline"]["ci95"].update(low=0.6)),
                           "cards/holdout-winner.json"),
-    "a pass": ("passes/001.jsonl", lambda p: edit_line(p, 4, other_class), "cards/001.json"),
+    "a pass": ("passes/002.jsonl", lambda p: edit_line(p, 4, other_class), "cards/002.json"),
+    "a pass of an early decision": ("passes/001.jsonl", lambda p: edit_line(p, 4, other_class), "decisions/001.json"),
+    "a pass that an early decision lacks": ("passes/001.jsonl", half_of_it, "decisions/001.json"),
+    "the count of an early decision": ("decisions/001.json",
+                                       lambda p: edit(p, lambda d: d["decision"]["passes"].update(of=900)),
+                                       "decisions/001.json"),
+    "why it was not kept": ("decisions/001.json", lambda p: edit(p, lambda d: d["attempt"].update(basis="improved")),
+                            "decisions/001.json"),
     "a holdout pass": ("passes/holdout-winner.jsonl", lambda p: [edit_line(p, k, other_class) for k in (1, 2, 3)],
                        "cards/holdout-winner.json"),
     "a label": ("labels/train.jsonl", lambda p: edit_line(p, 3, other_class), "labels/train.jsonl"),
@@ -177,8 +190,8 @@ EDITS: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "an outcome": ("decisions/002.json",
                    lambda p: edit(p, lambda d: swap(d["attempt"], "outcome", "kept", "discarded")),
                    "decisions/002.json"),
-    "gained rows": ("decisions/001.json", lambda p: edit(p, lambda d: d["decision"]["paired"]["gained_ids"].pop()),
-                    "decisions/001.json"),
+    "gained rows": ("decisions/002.json", lambda p: edit(p, lambda d: d["decision"]["paired"]["gained_ids"].pop()),
+                    "decisions/002.json"),
     "the bucket": ("census/001.json", lambda p: edit(p, lambda d: d["buckets"][0]["rows"].pop()),
                    "decisions/001.json"),
     "min_delta": ("baseline.json", lambda p: edit(p, lambda d: d["min_delta"].update(value=0.01)), "baseline.json"),

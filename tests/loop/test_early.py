@@ -11,7 +11,7 @@ import pytest
 
 from fitter.labels import LabelValue
 from fitter.loop.decide import decide
-from fitter.loop.early import next_step, settled
+from fitter.loop.early import Planner, settled
 from fitter.records import Pass
 from fitter.scoring.card import card_of
 from fitter.scoring.frame import Fixed
@@ -116,8 +116,9 @@ def staged(fixed: Fixed, best: CardInput, whole: CardInput, v0: CardInput) -> tu
     def keeps(given: CardInput) -> bool:
         return decide(fixed, best=best, candidate=given, v0=v0, min_delta=DELTA).kept
 
+    plan = Planner(fixed, best=best, excluded={}, keeps=keeps)
     while True:
-        step = next_step(fixed, best=best, made=made, excluded={}, keeps=keeps)
+        step = plan.next(made)
         if step.kind == "discard":
             return "discard", len(made)
         if step.kind == "complete":
@@ -166,4 +167,4 @@ def test_the_whole_trajectory_equals_the_exhaustive_runs(block: int) -> None:
 def test_nothing_is_decided_early_where_rows_without_a_vote_count_as_wrong() -> None:
     fixed = frame(["a", "b"], failures="wrong")
     with pytest.raises(ValueError, match="excluded"):
-        next_step(fixed, best=judged(["a", "b"], ["a", "b"]), made=[], excluded={}, keeps=lambda _: False)
+        Planner(fixed, best=judged(["a", "b"], ["a", "b"]), excluded={}, keeps=lambda _: False)

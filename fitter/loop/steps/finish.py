@@ -18,7 +18,7 @@ from fitter.loop.decide import decide as keep_rule
 from fitter.loop.deps import Deps
 from fitter.loop.state import State
 from fitter.loop.steps.context import Fit, Version, number
-from fitter.loop.steps.iterate import accept, min_delta_of
+from fitter.loop.steps.deciding import accept, min_delta_of
 from fitter.loop.steps.measuring import card_input, judged, measure_version, run, standing, texts_of
 from fitter.loop.steps.platform import opened_publisher, write_deployed
 from fitter.loop.steps.prepare import label_rows

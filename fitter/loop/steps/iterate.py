@@ -8,23 +8,26 @@ from typing import Any
 
 from fitter.errors import UserError
 from fitter.evidence.isolation import prove_isolation
-from fitter.jsonio import pretty
 from fitter.labels import text
 from fitter.loop.census import check_buckets, error_rows, target_bucket
-from fitter.loop.decide import decide as keep_rule
 from fitter.loop.deps import Deps
 from fitter.loop.guard import Violation, check_criterion, copies
-from fitter.loop.propose import BadChange, apply, describe
+from fitter.loop.propose import BadChange, apply, change_from_json, change_to_json
 from fitter.loop.state import State
 from fitter.loop.steps.context import Fit, Version, number
 from fitter.loop.steps.drafting import train_corpus, write_version
-from fitter.loop.steps.measuring import card_input, measure_version, same_for_all, standing, texts_of
+from fitter.loop.steps.measuring import (
+    card_input,
+    measure_version,
+    same_for_all,
+    standing,
+    texts_of,
+)
 from fitter.loop.stop import stop_reason
 from fitter.loop.strategies import LabelChecker, NoAdvice
-from fitter.records import Bucket, Change, Criterion, ErrorRow, Pass, ProposalBrief
+from fitter.records import Bucket, Change, ErrorRow, Pass, ProposalBrief
 from fitter.scoring.card import card_of
-from fitter.scoring.paired import MinDelta, min_delta
-from fitter.workspace import write_once
+from fitter.scoring.paired import min_delta
 
 
 def score(deps: Deps, state: State) -> dict[str, Any]:
@@ -284,118 +287,3 @@ def _refuse(fit: Fit, change: Change, best: Version, at: int) -> tuple[str | Non
     except UserError as fault:  # the frame or the target cannot hold it
         return fault.message, None
     return None, made
-
-
-def score_candidate(deps: Deps, state: State) -> dict[str, Any]:
-    """Measures the candidate on the same rows with the same runs."""
-    fit = Fit.of(deps, state)
-    at = state["candidate"]
-    assert at is not None
-    card = measure_version(
-        fit, fit.version(at), fit.train, name=number(at), phase=f"candidate:{number(at)}", groups=fit.groups
-    )
-    found: dict[str, Any] = {"versions": at + 1}
-    if card.headline.value is None:
-        # LO-6: an iteration that could not be measured is no_change with its cause, never a number.
-        found["no_change"] = f"the candidate has no headline: {card.headline.why}"
-    return found
-
-
-def decide(deps: Deps, state: State) -> dict[str, Any]:
-    """The keep rule (KE), recorded so that it can be recomputed; a discarded candidate leaves no trace in best."""
-    fit = Fit.of(deps, state)
-    at = state["iteration"]
-    name = f"decisions/{number(at)}.json"
-    cause = state.get("no_change")
-    if cause is not None:
-        bucket, change = _aimed_at(fit, at)
-        attempt = {"iteration": at, "bucket": bucket, "change": change, "outcome": "no_change", "basis": cause}
-        fit.store.write(name, {"iteration": at, "best": state["best"], "candidate": None, "attempt": attempt})
-        return {"no_change": None, "candidate": None, "no_change_in_row": state["no_change_in_row"] + 1}
-    candidate = state["candidate"]
-    assert candidate is not None
-    record = fit.store.read(f"census/{number(at)}.json")
-    target = next(b for b in record["buckets"] if b["name"] == record["target"])
-
-    def of(version: int) -> Any:
-        return card_input(fit, number(version), fit.train, fit.groups)
-
-    made = keep_rule(
-        fit.fixed,
-        best=of(state["best"]),
-        candidate=of(candidate),
-        v0=of(state["v0"]),
-        min_delta=min_delta_of(fit),
-        bucket_rows=frozenset(target["rows"]),
-    )
-    kept = made.decision == "keep"
-    bucket, change = _aimed_at(fit, at)
-    if made.basis == "not_measurable":
-        # LO-6 again: both headlines exist, but not on the rows that both versions answer. The record keeps why.
-        attempt = {"iteration": at, "bucket": bucket, "change": change, "outcome": "no_change",
-                   "basis": made.reasoning[0]}  # fmt: skip
-        fit.store.write(
-            name, {"iteration": at, "best": state["best"], "candidate": None, "unmeasured": candidate,
-                   "attempt": attempt},
-        )  # fmt: skip
-        return {"candidate": None, "no_change_in_row": state["no_change_in_row"] + 1}
-    attempt = {
-        "iteration": at,
-        "bucket": bucket,
-        "change": change,
-        "outcome": "kept" if kept else "discarded",
-        "basis": made.basis,
-    }
-    fit.store.write(
-        name,
-        {
-            "iteration": at,
-            "best": state["best"],
-            "candidate": candidate,
-            "v0": state["v0"],
-            "attempt": attempt,
-            "decision": made.to_json(),
-        },
-    )
-    if kept:
-        accept(fit, candidate)
-    return {
-        "candidate": None,
-        "best": candidate if kept else state["best"],
-        "discarded_in_row": 0 if kept else state["discarded_in_row"] + 1,
-        "no_change_in_row": 0,
-    }
-
-
-def accept(fit: Fit, version: int) -> None:
-    """Copies an accepted version to prompts/, where the criterion's history is kept."""
-    folder = fit.deps.workspace.prompts(fit.settings.name or "")
-    document = fit.store.read(f"prompts/{number(version)}.json")
-    write_once(folder / f"{fit.store.run_id}-{number(version)}.json", pretty(document))
-
-
-def min_delta_of(fit: Fit) -> MinDelta:
-    """min_delta as derived at v0."""
-    return MinDelta.from_json(fit.store.read("baseline.json")["min_delta"])
-
-
-def _aimed_at(fit: Fit, iteration: int) -> tuple[str, str]:
-    """Bucket and change of an iteration, as far as it got."""
-    name = f"census/{number(iteration)}.json"
-    bucket = fit.store.read(name)["target"] if fit.store.has(name) else "-"
-    for turn in (2, 1):
-        proposal = f"proposals/{number(iteration)}-{turn}.json"
-        if fit.store.has(proposal) and (record := fit.store.read(proposal)["change"]) is not None:
-            return bucket, describe(change_from_json(record))
-    return bucket, "-"
-
-
-def change_to_json(change: Change) -> dict[str, Any]:
-    """A change as JSON."""
-    return asdict(change)
-
-
-def change_from_json(record: dict[str, Any]) -> Change:
-    """Reads :func:`change_to_json` back."""
-    criterion = record["criterion"]
-    return Change(**{**record, "criterion": None if criterion is None else Criterion(**criterion)})

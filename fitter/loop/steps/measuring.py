@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fitter.calls.budget import open_budget
@@ -10,7 +11,7 @@ from fitter.calls.journal import Journal
 from fitter.errors import BudgetReached, RunError
 from fitter.evidence.render import Rendered, render
 from fitter.jsonio import sha256
-from fitter.judge.passes import Item, PassResult, measure
+from fitter.judge.passes import Item, PassResult, Plan, measure
 from fitter.loop.deps import Team
 from fitter.loop.steps.context import Fit, Version
 from fitter.records import Pass, Row, RowReason
@@ -75,29 +76,41 @@ def measure_version(
         Outage, BudgetReached: resumable; nothing of this version is scored.
     """
     given = judged(fit, version, rows, name=name, phase=phase, groups=groups)
+    return score_version(fit, version, given, name=name)
+
+
+def score_version(fit: Fit, version: Version, given: CardInput, *, name: str) -> Card:
+    """Scores what a version gave, and retains the card."""
     card = card_of(fit.fixed, given)
     fit.store.write(f"cards/{name}.json", {"version": version.number, "card": card.to_json()})
     return card
 
 
 def judged(
-    fit: Fit, version: Version, rows: Sequence[Row], *, name: str, phase: str, groups: Mapping[str, str] | None
+    fit: Fit,
+    version: Version,
+    rows: Sequence[Row],
+    *,
+    name: str,
+    phase: str,
+    groups: Mapping[str, str] | None,
+    plan: Callable[[CardInput], Plan] | None = None,
 ) -> CardInput:
-    """What a version gave on rows: read back when it was retained, else measured now."""
-    labels = {r.id: r.label for r in rows}
+    """What a version gave on rows: read back when it was retained, else measured now.
+
+    Args:
+        plan: given the rows, with those that cannot be judged and no pass yet, what to ask in which order; None asks
+            for every pass at once.
+    """
     if fit.store.has(f"passes/{name}.jsonl"):
-        return CardInput(
-            labels=labels,
-            passes=fit.store.read_passes(name, fit.label.kind),
-            groups=groups,
-            excluded=excluded_of(fit, name),
-        )
+        return card_input(fit, name, rows, groups)
     texts, excluded, records = render_rows(fit, version, rows)
     fit.store.write_rows(f"renders/{name}.jsonl", records)
     items = [Item(row=row.id, user_text=texts[row.id]) for row in rows if row.id in texts]
-    result = run(fit, version, items, phase=phase)
+    given = CardInput(labels={r.id: r.label for r in rows}, passes=(), groups=groups, excluded=excluded)
+    result = run(fit, version, items, phase=phase, plan=None if plan is None else plan(given))
     fit.store.write_passes(name, result.passes)
-    return CardInput(labels=labels, passes=result.passes, groups=groups, excluded=excluded)
+    return replace(given, passes=result.passes)
 
 
 def excluded_of(fit: Fit, name: str) -> dict[str, RowReason]:
@@ -105,11 +118,20 @@ def excluded_of(fit: Fit, name: str) -> dict[str, RowReason]:
     return {r["row"]: r["excluded"] for r in fit.store.read_rows(f"renders/{name}.jsonl") if "excluded" in r}
 
 
-def run(fit: Fit, version: Version, items: Sequence[Item], *, phase: str, runs: int | None = None) -> PassResult:
+def run(
+    fit: Fit,
+    version: Version,
+    items: Sequence[Item],
+    *,
+    phase: str,
+    runs: int | None = None,
+    plan: Plan | None = None,
+) -> PassResult:
     """One phase of judge calls, journaled, within the budget."""
     deps, settings = fit.deps, fit.settings
     team = fit.team
-    deps.progress.phase(f"{phase}: {len(items)} rows x {runs or settings.runs} passes with {team.judge.spec}")
+    most = "" if plan is None else "at most "
+    deps.progress.phase(f"{phase}: {len(items)} rows x {most}{runs or settings.runs} passes with {team.judge.spec}")
     with Journal(deps.workspace.journal) as journal:
         budget = open_budget(settings, journal, fit.store.run_id, "judge")
         try:
@@ -126,6 +148,7 @@ def run(fit: Fit, version: Version, items: Sequence[Item], *, phase: str, runs: 
                 budget=budget,
                 accepted_models=accepted_models(team),
                 on_progress=deps.progress.passes,
+                plan=plan,
             )
         except BudgetReached:
             fit.store.event("budget", phase=phase, overrun=[] if budget is None else list(budget.overrun))
