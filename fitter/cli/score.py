@@ -47,6 +47,10 @@ def command(
     min_delta: Annotated[float | None, typer.Option(help="The smallest interesting gain.")] = None,
     minimum: Annotated[float | None, typer.Option(help="Least possible numeric label.")] = None,
     maximum: Annotated[float | None, typer.Option(help="Greatest possible numeric label.")] = None,
+    config_hash: Annotated[
+        str | None,
+        typer.Option(metavar="HASH", help="Draw the resamples of this fit (default: of the fit that LABELS lies in)."),
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON (its schema: --schema).")] = False,
     schema: Annotated[
         bool, typer.Option("--schema", callback=_schema, is_eager=True, help="Print the JSON Schema of --json.")
@@ -55,7 +59,7 @@ def command(
     """Score a judge's passes against human labels, alone or against another judge's."""
     from fitter.errors import SettingsError
     from fitter.evaluation.reading import no_collection, read_labels, read_passes, read_taxonomy
-    from fitter.evaluation.score import ScoreOptions, class_list, frame_of, score
+    from fitter.evaluation.score import ScoreOptions, check_config_hash, class_list, fit_of, frame_of, score
     from fitter.evaluation.tables import show_score
     from fitter.jsonio import pretty
 
@@ -76,6 +80,7 @@ def command(
         min_delta=min_delta,
         minimum=minimum,
         maximum=maximum,
+        config_hash=fit_of(labels) if config_hash is None else check_config_hash(config_hash),
     )
     with no_collection():
         human = read_labels(labels, slices=options.slices)
@@ -83,5 +88,5 @@ def command(
         listed = class_list(human, options.classes)
         given = read_passes(passes, labels=human, runs=runs, classes=listed)
         other = None if against is None else read_passes(against, labels=human, runs=runs, classes=listed)
-        result = score(fixed, human, given, against=other, slices=options.slices)
+        result = score(fixed, human, given, against=other, slices=options.slices, config_hash=options.config_hash)
     out(pretty(result).rstrip() if json_ else "\n".join(show_score(result)))

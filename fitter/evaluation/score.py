@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 from fitter.errors import SettingsError
@@ -17,6 +19,7 @@ from fitter.scoring.frame import Fixed, fix, present, seed_from
 from fitter.scoring.metrics import Metric
 from fitter.scoring.paired import min_delta
 from fitter.scoring.table import CardInput
+from fitter.textsafe import one_line
 
 SCHEMA_VERSION = 1
 _FROM_DECISION = (
@@ -36,6 +39,8 @@ class ScoreOptions:
         slices: fields of the LABELS rows; a card for each of their values.
         min_delta: the smallest interesting gain; None derives it from OTHER's passes.
         minimum, maximum: bounds of a numeric label, where they are known.
+        config_hash: of the fit whose rows these are: its resamples are drawn again. None seeds them by labels, metric
+            and runs.
     """
 
     metric: str
@@ -50,6 +55,7 @@ class ScoreOptions:
     min_delta: float | None = None
     minimum: float | None = None
     maximum: float | None = None
+    config_hash: str | None = None
     resamples: int | None = field(default=None, repr=False)
 
 
@@ -105,8 +111,8 @@ def frame_of(labels: LabelFile, options: ScoreOptions) -> Fixed:
         labels=labels.labels,
         metric=metric,
         runs=options.runs,
-        # the same labels and the same question give the same resamples, whatever the predictions
-        seed=seed_from(digest([labels.sha256, metric.to_json(), options.runs])),
+        # a fit's own; else the same labels and the same question give the same resamples, whatever the predictions
+        seed=seed_from(options.config_hash or digest([labels.sha256, metric.to_json(), options.runs])),
         classes=classes,
         failures=options.failures,
         minimum=options.minimum,
@@ -122,7 +128,13 @@ def card_input(labels: LabelFile, passes: PassFile) -> CardInput:
 
 
 def score(
-    fixed: Fixed, labels: LabelFile, passes: PassFile, *, against: PassFile | None = None, slices: Sequence[str] = ()
+    fixed: Fixed,
+    labels: LabelFile,
+    passes: PassFile,
+    *,
+    against: PassFile | None = None,
+    slices: Sequence[str] = (),
+    config_hash: str | None = None,
 ) -> dict[str, Any]:
     """The whole answer of ``fitter score --json``.
 
@@ -132,6 +144,7 @@ def score(
         passes: the judge's passes.
         against: another judge's passes on the same rows; ``passes`` is then the candidate and ``against`` is best.
         slices: slice fields that were read.
+        config_hash: as in the options that ``fixed`` was made of; named in the answer.
     """
     given = card_input(labels, passes)
     card = card_of(fixed, given)
@@ -149,6 +162,7 @@ def score(
             },
             "passes": _described(passes),
             "against": None if against is None else _described(against),
+            "config_hash": config_hash,
         },
         **card.to_json(),
         "slices": [
@@ -179,6 +193,33 @@ def paired_json(made: Decision) -> dict[str, Any]:
             for key in _FROM_DECISION
         },
     }  # fmt: skip
+
+
+def fit_of(labels: Path) -> str | None:
+    """Config hash of the fit whose folder holds this LABELS file (``runs/RUN/labels/``); None for any other file."""
+    labels = labels.absolute()
+    config = labels.parent.parent / "config.json"
+    if labels.parent.name != "labels" or not config.is_file():
+        return None
+    try:
+        found = strict_loads(config.read_text(encoding="utf-8"))
+        return check_config_hash(found["config_hash"]) if found["run"] == labels.parent.parent.name else None
+    except (OSError, ValueError, TypeError, KeyError, SettingsError):
+        return None  # somebody else's config.json beside somebody else's labels/
+
+
+def check_config_hash(written: str) -> str:
+    """The hash as a report prints it.
+
+    Raises:
+        SettingsError: it is none.
+    """
+    if not re.fullmatch("[0-9a-f]{64}", written):
+        raise SettingsError(
+            f"--config-hash {one_line(repr(written), 80)} is no config hash",
+            hint="64 hex digits, as they stand at the end of a fit's report",
+        )
+    return written
 
 
 def schema() -> dict[str, Any]:

@@ -64,6 +64,8 @@ def show_score(result: Mapping[str, Any]) -> list[str]:
     lines += [_passes_line("passes", given["passes"])]
     if given["against"] is not None:
         lines += [_passes_line("against", given["against"])]
+    seeded = given["config_hash"]
+    lines += [f"resamples: of {'labels, metric and runs' if seeded is None else f'the fit with config hash {seeded}'}"]
     lines += ["", *card_lines(result)]
     if result["paired"] is not None:
         lines += ["", *paired_lines(result["paired"], result["headline"]["metric"])]

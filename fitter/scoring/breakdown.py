@@ -14,7 +14,6 @@ from fitter.scoring.intervals import wilson
 from fitter.scoring.statistic import absolute_errors, class_tally, f_scores
 from fitter.scoring.table import Table
 from fitter.scoring.values import BoolArray, IntArray, Interval, Value
-from fitter.scoring.votes import NO_VOTE
 
 THIRDS = 3
 
@@ -111,9 +110,10 @@ def confusion(fixed: Fixed, table: Table, votes: IntArray, rows: BoolArray) -> d
             values.append({"label": to_json(label), "tp": hits, "fn": support - hits, "fp": said - hits, "tn": rest})
         return {"one_vs_rest": values}
     size = len(fixed.classes)
-    column = np.where(answer == NO_VOTE, size + 1, np.minimum(answer, size))
+    at = {label: k for k, label in enumerate(fixed.classes)}
+    place = np.array([*(at.get(v, size) for v in table.values), size + 1])  # the last entry serves code -1, no vote
     counts = np.zeros((size, size + 2), dtype=np.int64)
-    np.add.at(counts, (truth, column), 1)
+    np.add.at(counts, (place[truth], place[answer]), 1)
     names: list[str] = [text(c) for c in fixed.classes]
     extra = [(size, "off_vocabulary"), (size + 1, "no_vote")]
     shown = [(k, name) for k, name in extra if counts[:, k].any()]

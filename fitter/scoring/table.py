@@ -70,8 +70,9 @@ class CardInput:
 class Table:
     """A :class:`CardInput` as arrays, rows sorted by id.
 
-    Answers are codes into ``values``: the classes in their fixed order and then any other answer; for multi-select one
-    code a distinct set; for numeric the distinct numbers in ascending order. :data:`NO_VOTE` is no answer.
+    Answers are codes into ``values``: classes and any other answers by canonical text; for multi-select one code a
+    distinct set; for numeric the distinct numbers in ascending order. So the resamples of a figure do not hang on the
+    order in which somebody listed the classes. :data:`NO_VOTE` is no answer.
 
     Attributes:
         rows: row ids.
@@ -266,12 +267,12 @@ def _check_answer(value: LabelValue, fixed: Fixed, row: str) -> None:
 
 
 def _code_book(fixed: Fixed, pool: set[LabelValue]) -> tuple[LabelValue, ...]:
-    """Code → value: the classes in their order, then other answers by text; sets by text; numbers ascending."""
+    """Code → value: classes and other answers by text; sets by text; numbers ascending."""
     if fixed.kind == "numeric":
         return tuple(sorted(pool, key=float))  # type: ignore[arg-type]
     if fixed.kind == "multiselect":
         return tuple(sorted(pool, key=text))
-    return fixed.classes + tuple(sorted(pool - set(fixed.classes), key=text))
+    return tuple(sorted(pool | set(fixed.classes), key=text))
 
 
 def together(fixed: Fixed, tables: Sequence[Table]) -> list[Table]:
