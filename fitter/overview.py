@@ -78,9 +78,10 @@ def show_run(workspace: Workspace, run_id: str) -> tuple[str, bool]:
         text = report.read_text(encoding="utf-8", errors="replace")
     checks = "\n".join(verification(store))
     changed = " differ from the manifest" in checks
-    # What was changed after the run is said before anything it may have changed.
-    return (f"WARNING: this run's files were changed after it ended; `fitter replay {run_id}` names them.\n\n{text}"
-            if changed else text) + "\n" + checks, changed  # fmt: skip
+    if changed:  # said before anything that it may have changed
+        replay = f"`{workspace.command} replay {run_id}`"
+        text = f"WARNING: this run's files were changed after it ended; {replay} names them.\n\n{text}"
+    return f"{text}\n{checks}", changed
 
 
 def cost_lines(workspace: Workspace, run_id: str) -> list[str]:
@@ -122,7 +123,10 @@ def verification(store: RunStore) -> list[str]:
     """What can be checked here, in sentences: hashes of the tracked half, and what only private/ could show."""
     lines = ["What can be verified here:"]
     if not store.has(MANIFEST):
-        return [*lines, f"- the run is unfinished: `fitter resume {store.run_id}` goes on where it was made"]
+        return [
+            *lines,
+            f"- the run is unfinished: `{store.workspace.command} resume {store.run_id}` goes on where it was made",
+        ]
     manifest = store.read(MANIFEST)
     if not all(isinstance(manifest.get(half), dict) for half in ("tracked", "private")):
         return [*lines, f"- nothing: {MANIFEST} is not what was written"]

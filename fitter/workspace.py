@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,12 @@ class Workspace:
     """Paths of one workspace; creates what is missing on first write."""
 
     root: Path
+
+    @property
+    def command(self) -> str:
+        """What to type for a command on this workspace: ``fitter``, or ``fitter --workspace DIR``."""
+        root = str(self.root)
+        return "fitter" if root == "." else f"fitter --workspace {shlex.quote(root)}"
 
     @property
     def journal(self) -> Path:
@@ -193,8 +200,11 @@ def lock(path: Path, *, holder: str) -> Iterator[None]:
         except OSError as fault:
             if fault.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            who = one_line(os.read(fd, 400).decode("utf-8", "replace")) or "another process"
-            raise UserError(f"{path.name} is held by {who}", hint="wait for it to end, then run this again") from None
+            who = one_line(os.read(fd, 400).decode("utf-8", "replace")) or "a process that has not said its name"
+            raise UserError(
+                f"another fitter is at work here: {path} is held by {who}",
+                hint="wait for it to end, or end it; nothing has to be deleted, since the lock goes with its process",
+            ) from None
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{holder} (pid {os.getpid()})".encode("utf-8", "replace"), 0)
         try:

@@ -16,9 +16,13 @@ def command(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare two runs' winners by row and by pass; regressions are shown even when the total improved."""
+    from fitter.cli.naming import check_run
     from fitter.evaluation.compare import compare_runs, show
     from fitter.jsonio import pretty
     from fitter.workspace import Workspace
 
-    found = compare_runs(Workspace(workspace_of(ctx)), run_a, run_b)
+    workspace = Workspace(workspace_of(ctx))
+    for run in (run_a, run_b):
+        check_run(workspace, run)
+    found = compare_runs(workspace, run_a, run_b)
     out(pretty(found).rstrip() if json_ else "\n".join(show(found)))

@@ -11,8 +11,11 @@ from fitter.cli.common import out, workspace_of
 
 def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
     """Show what a run has used and cost so far; what is unknown is counted, never taken as nothing."""
+    from fitter.cli.naming import check_run
     from fitter.overview import cost_lines
     from fitter.workspace import Workspace
 
-    for line in cost_lines(Workspace(workspace_of(ctx)), run):
+    workspace = Workspace(workspace_of(ctx))
+    check_run(workspace, run)
+    for line in cost_lines(workspace, run):
         out(line)

@@ -25,8 +25,8 @@ def command(
     verdicts: Annotated[str | None, typer.Option(metavar="700/1000", help="In place of files: counts.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Estimate the share of unlabelled traffic that humans would pass, from a judge's verdicts and its errors."""
-    from fitter.errors import SettingsError
+    """Estimate the share of unlabelled traffic that humans would pass; exit 3 where the judge cannot tell."""
+    from fitter.errors import EXIT_NO_EVALUATOR, SettingsError
     from fitter.evaluation.estimate import from_counts, from_files, show
     from fitter.jsonio import pretty
 
@@ -43,3 +43,5 @@ def command(
             hint="--labels, --passes, --unlabelled and --pass-class; or --sensitivity, --specificity and --verdicts",
         )
     out(pretty(found).rstrip() if json_ else "\n".join(show(found)))
+    if not found["identifiable"]:
+        raise typer.Exit(EXIT_NO_EVALUATOR)  # finished, without what was asked for

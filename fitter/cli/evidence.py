@@ -21,7 +21,10 @@ def command(
     ] = None,
 ) -> None:
     """Show one train row exactly as the judge sees it, field by field."""
+    from fitter.cli.naming import check_row
     from fitter.overview import show_evidence
     from fitter.workspace import Workspace
 
-    out(show_evidence(Workspace(workspace_of(ctx)), row, run_id=run, map_file=map_file))
+    workspace = Workspace(workspace_of(ctx))
+    check_row(workspace, row, run)
+    out(show_evidence(workspace, row, run_id=run, map_file=map_file))

@@ -25,11 +25,17 @@ def command(
 ) -> None:
     """Compare what an evaluator says, once its owner has enabled it, with the humans and with its fit."""
     from fitter import fitting
+    from fitter.cli.naming import check_name, check_run
     from fitter.deployed import observe
+    from fitter.workspace import Workspace
 
+    workspace = Workspace(workspace_of(ctx))
+    check_name(workspace, name, "fidelity")
+    if run is not None:
+        check_run(workspace, run)
     with progress() as reporter:
         found = observe(
-            fitting.Fitting(workspace_of(ctx), progress=reporter),
+            fitting.Fitting(workspace.root, progress=reporter),
             name,
             at=at,
             run=run,

@@ -31,7 +31,8 @@ from fitter.textsafe import visible
 
 EPILOG = (
     "Exit codes: 0 done; 1 the run failed or is unfinished; 2 a mistake in settings or input; "
-    "3 finished, no evaluator; 4 stopped, resumable (budget, outage); 130 interrupted, resumable."
+    "3 finished, no evaluator (estimate: no estimate); 4 stopped, resumable (budget, outage); "
+    "130 interrupted, resumable."
 )
 
 app = typer.Typer(

@@ -11,11 +11,14 @@ from fitter.cli.common import out, workspace_of
 
 def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
     """Recompute every score, decision and report figure without a model call; exit 1 on any difference."""
+    from fitter.cli.naming import check_run
     from fitter.errors import EXIT_FAILED
     from fitter.evaluation.replay import replay, show
     from fitter.workspace import Workspace
 
-    found = replay(Workspace(workspace_of(ctx)), run)
+    workspace = Workspace(workspace_of(ctx))
+    check_run(workspace, run)
+    found = replay(workspace, run)
     out("\n".join(show(run, found)))
     if not found.intact:
         raise typer.Exit(EXIT_FAILED)

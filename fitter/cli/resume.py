@@ -26,9 +26,13 @@ def command(
     """Resume a run: same decisions byte for byte, nothing paid for twice."""
     from fitter import fitting
     from fitter.cli.fit import ask_on_terminal, finish
+    from fitter.cli.naming import check_run
+    from fitter.workspace import Workspace
 
+    workspace = Workspace(workspace_of(ctx))
+    check_run(workspace, run)
     with progress() as reporter:
-        outcome = fitting.Fitting(workspace_of(ctx), progress=reporter).resume(
+        outcome = fitting.Fitting(workspace.root, progress=reporter).resume(
             run,
             ask=ask_on_terminal(),
             with_text=with_text,

@@ -12,10 +12,13 @@ from fitter.errors import EXIT_FAILED
 
 def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
     """Show a run's report and what of it can be verified here."""
+    from fitter.cli.naming import check_run
     from fitter.overview import show_run
     from fitter.workspace import Workspace
 
-    text, changed = show_run(Workspace(workspace_of(ctx)), run)
+    workspace = Workspace(workspace_of(ctx))
+    check_run(workspace, run)
+    text, changed = show_run(workspace, run)
     out(text)
     if changed:
         raise typer.Exit(EXIT_FAILED)

@@ -21,11 +21,16 @@ def command(
     ] = None,
 ) -> None:
     """Read a published evaluator back and compare it with its receipt; exit 1 on any difference. Writes nothing."""
+    from fitter.cli.naming import check_name, check_run
     from fitter.errors import EXIT_FAILED
     from fitter.published import verify_published
     from fitter.workspace import Workspace
 
-    found = verify_published(Workspace(workspace_of(ctx)), name, at=at, run=run, backend=backend_of(backend))
+    workspace = Workspace(workspace_of(ctx))
+    check_name(workspace, name, "verify")
+    if run is not None:
+        check_run(workspace, run)
+    found = verify_published(workspace, name, at=at, run=run, backend=backend_of(backend))
     for line in found.lines():
         out(line)
     if not found.intact:

@@ -143,7 +143,9 @@ def show(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"rows without a vote, no part of it: {without['labelled']} labelled, {without['unlabelled']} unlabelled"
         )
-    lines.append(
-        "It holds as far as the judge errs on the traffic as on the labelled rows, and those were not used to fit it."
-    )
+    if found["identifiable"]:
+        lines.append(
+            "It holds as far as the judge errs on the traffic as on the labelled rows, and those were not used to fit "
+            "it."
+        )
     return lines

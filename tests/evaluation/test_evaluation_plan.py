@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +136,15 @@ def test_estimate_from_counts_agrees_and_says_when_it_is_not_identifiable(fitter
     cut = fitter.json(*counts, "999/1000")
     assert cut["pass_rate"]["value"] == 1.0
     assert cut["unclipped"] > 1
-    code, out, _ = fitter("estimate", "--sensitivity", "25/50", "--specificity", "22/40", "--verdicts", "700/1000")
-    assert code == 0
+    # nothing was estimated: a script that asked for a figure must not go on as if it had one
+    argv = ("estimate", "--sensitivity", "25/50", "--specificity", "22/40", "--verdicts", "700/1000")
+    code, out, err = fitter(*argv)
+    assert (code, err) == (3, "")
     assert "NO corrected pass rate: not identifiable" in out
-    found = fitter.json("estimate", "--sensitivity", "25/50", "--specificity", "22/40", "--verdicts", "700/1000")
+    assert "It holds as far as" not in out
+    code, out, _ = fitter(*argv, "--json")
+    found = json.loads(out)
+    assert code == 3
     assert (found["identifiable"], found["pass_rate"]["value"], found["ci95"]["low"]) == (False, None, None)
 
 
