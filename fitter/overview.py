@@ -260,6 +260,8 @@ def plan_text(deps: Any, settings: FitSettings) -> str:
     probes = len(injection_probes()) * INJECTION_ROWS_PER_ANSWER * max(1, min(len(found.class_counts), 4))
     most = train * (settings.max_iterations + 2) + 2 * held * settings.runs + probes
     lines += ["", "Judge calls, without retries (a retry at most doubles them)"]
-    lines += [f"  v0 {train}, and as many for a redraft; {train} an iteration, at most {settings.max_iterations}"]
+    lines += [
+        f"  v0 {train}, and as many for a redraft; at most {train} an iteration, at most {settings.max_iterations}"
+    ]
     lines += [f"  holdout {held * settings.runs} for the winner, and as many for v0; planted orders about {probes}"]
     return "\n".join([*lines, f"  at most {most}"])

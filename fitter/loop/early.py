@@ -7,7 +7,7 @@ discarded whatever the rest says. Both hold only where the iteration is sure to 
 be ``no_change`` and leave patience alone (LO-6).
 
     stage 1   rows best gets wrong (only they can be gained), and one row a class as witnesses
-    stage 2   the other rows, a chunk at a time
+    stage 2   the other rows, a chunk at a time, those first on which best's own passes differ
     stage 3   every vote settled: only a candidate that would be kept gets the passes that waited
 """
 
@@ -28,7 +28,7 @@ from fitter.scoring.table import CardInput, Table, tabulate, together
 from fitter.scoring.values import BoolArray
 from fitter.scoring.votes import NO_VOTE, quorum
 
-CHUNK_ROWS = 16
+CHUNK_ROWS = 8
 MOST_CHUNKS = 12  # a large queue is asked in larger chunks: every stage waits for its last answer
 
 # Their headline can be null on rows that hold every class or number (one constant answer): never decided early.
@@ -108,10 +108,15 @@ class Planner:
             Pass(row=row, run=n, label=best.labels[row]) for row in self.rows for n in range(fixed.runs)
         )
         self._best, self._perfect = (tabulate(fixed, given) for given in (best, perfect))
+        self._split = _split(self._best)
         self._chunk = max(CHUNK_ROWS, len(self.rows) // MOST_CHUNKS)
 
     def _given(self, passes: Iterable[Pass]) -> CardInput:
         return CardInput(labels=self.best.labels, passes=list(passes), groups=self.best.groups, excluded=self.excluded)
+
+    def _steady(self, row: str) -> tuple[int, str]:
+        """Rows on which best's own passes differ come first: a change is likeliest to lose those."""
+        return (0 if row in self._split else 1, row)
 
     def next(self, made: Sequence[Pass]) -> Step:
         """The next step after these passes of the candidate, in any order."""
@@ -135,7 +140,7 @@ class Planner:
             if len(lost) >= len(gained) + len(open_rows) and _measurable(fixed, at_best, at_now):
                 return step("discard")
             first = gainable.union(_witnesses(fixed, at_best))
-            turn = [row for row in unsure if row in first] or unsure[: self._chunk]
+            turn = [row for row in unsure if row in first] or sorted(unsure, key=self._steady)[: self._chunk]
             return step("make", _wanted(fixed, by_row, turn))
         waiting = [(row, n) for row in sorted(by_row) for n in range(len(by_row[row]), fixed.runs)]
         if not waiting:
@@ -147,6 +152,11 @@ class Planner:
 
 def _ids(table: Table, chosen: BoolArray) -> frozenset[str]:
     return frozenset(row for row, wanted in zip(table.rows, chosen, strict=True) if wanted)
+
+
+def _split(best: Table) -> frozenset[str]:
+    """Rows whose passes do not all give one answer."""
+    return _ids(best, (best.passes != best.passes[:, :1]).any(axis=1))
 
 
 def _witnesses(fixed: Fixed, best: Table) -> list[str]:
