@@ -20,19 +20,56 @@ def interval(ci: Mapping[str, Any] | None) -> str:
         return "no interval"
     if ci.get("low") is None:
         return f"no interval ({ci.get('why') or 'null'})"
+    return f"95% CI {number(ci['low'])} to {number(ci['high'])} ({instrument(ci)})"
+
+
+def instrument(ci: Mapping[str, Any]) -> str:
+    """``wilson, n=70, assumes independent rows``: how an interval was made, and its reservations."""
     notes = [str(ci["method"]), f"n={ci['n']}"]
     if ci.get("assumes_independent_rows"):
         notes.append("assumes independent rows")
-    if not ci["reliable"]:
+    if ci.get("low") is None:
+        notes.append(f"no interval: {ci.get('why') or 'null'}")
+    elif not ci["reliable"]:
         notes.append("interval not reliable")
-    return f"95% CI {number(ci['low'])} to {number(ci['high'])} ({', '.join(notes)})"
+    return ", ".join(notes)
+
+
+class Instruments:
+    """Intervals of one table: the ends stand in the cells, each instrument once below it, under a letter."""
+
+    def __init__(self) -> None:
+        self._letters: dict[str, str] = {}
+
+    def ends(self, ci: Mapping[str, Any]) -> str:
+        """``0.740 to 0.910 [a]``; ``none [b]`` where there is no interval."""
+        what = instrument(ci)
+        letter = self._letters.setdefault(what, _letter(len(self._letters)))
+        return (
+            f"none [{letter}]" if ci.get("low") is None else f"{number(ci['low'])} to {number(ci['high'])} [{letter}]"
+        )
+
+    def note(self) -> str:
+        """What the letters mean."""
+        return "95% intervals: " + "; ".join(f"[{k}] {what}" for what, k in self._letters.items()) + "."
+
+
+def _letter(k: int) -> str:
+    """a to z, then a1, b1, ..."""
+    turn, place = divmod(k, 26)
+    return "abcdefghijklmnopqrstuvwxyz"[place] + (str(turn) if turn else "")
 
 
 def figure(value: Mapping[str, Any], ci: Mapping[str, Any] | None) -> str:
     """A figure with its interval; a null one with its reason."""
-    if value.get("value") is None:
-        return f"null ({value.get('why') or 'no reason recorded'})"
-    return f"{number(value['value'])}, {interval(ci)}"
+    return plain_figure(value) if value.get("value") is None else f"{number(value['value'])}, {interval(ci)}"
+
+
+def plain_figure(value: Mapping[str, Any]) -> str:
+    """A figure whose interval stands elsewhere; a null one with its reason."""
+    return (
+        f"null ({value.get('why') or 'no reason recorded'})" if value.get("value") is None else number(value["value"])
+    )
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

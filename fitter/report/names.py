@@ -21,9 +21,10 @@ def chance(facts: Facts) -> str:
     return f"; selection from noise alone would gain {number(found['inflation']['value'])}"
 
 
-def in_sample(facts: Facts) -> str:
-    """How every train figure is called (SP-1)."""
-    return f"in-sample, selected from {plural(facts['result']['versions'], 'candidate')}{chance(facts)}"
+def in_sample(facts: Facts, *, brief: bool = False) -> str:
+    """How every train figure is called (SP-1); brief, where what selection from noise would gain stands beside it."""
+    called = f"in-sample, selected from {plural(facts['result']['versions'], 'candidate')}"
+    return called if brief else called + chance(facts)
 
 
 def where(facts: Facts, card: str) -> str:
@@ -33,10 +34,10 @@ def where(facts: Facts, card: str) -> str:
     return in_sample(facts)
 
 
-def rows_called(facts: Facts, card: str) -> str:
+def rows_called(facts: Facts, card: str, *, brief: bool = False) -> str:
     """The side a card's rows stand on, with the name that every figure on them carries (SP-1, SP-5)."""
     if card not in (HOLDOUT_WINNER, HOLDOUT_V0):
-        return f"train ({in_sample(facts)})"
+        return f"train ({in_sample(facts, brief=brief)})"
     return str(facts["holdout"]["exposure"] or "holdout")
 
 
@@ -44,16 +45,25 @@ def side(facts: Facts, card: str) -> str:
     """:func:`where` without any figure, for a sentence that stands before the report's first one (ME-4)."""
     if card in (HOLDOUT_WINNER, HOLDOUT_V0):
         return where(facts, card)
-    return f"in-sample, selected from {plural(facts['result']['versions'], 'candidate')}"
+    return in_sample(facts, brief=True)
 
 
-def cards_shown(facts: Facts) -> list[tuple[str, str]]:
+def noise_gain(facts: Facts, stem: str) -> str:
+    """What selection from noise alone would gain, for a table's cell beside a train figure; a dash on held-out rows."""
+    if facts["optimism"] is None or stem in (HOLDOUT_V0, HOLDOUT_WINNER):
+        return "-"
+    return number(facts["optimism"]["inflation"]["value"])
+
+
+def cards_shown(facts: Facts, *, brief: bool = False) -> list[tuple[str, str]]:
     """The cards whose headlines a report shows, as (stem, version and rows): v0 and winner on train, then held out."""
     only = facts["v0"] == facts["winner"]
     won = "v0 = winner" if only else "winner"
     train = [(facts["winner"], won)] if only else [(facts["v0"], "v0"), (facts["winner"], won)]
     named = [*train, (HOLDOUT_V0, "v0"), (HOLDOUT_WINNER, won)]
-    return [(stem, f"{called}, {rows_called(facts, stem)}") for stem, called in named if stem in facts["cards"]]
+    return [
+        (stem, f"{called}, {rows_called(facts, stem, brief=brief)}") for stem, called in named if stem in facts["cards"]
+    ]
 
 
 def reaches(ci: Mapping[str, Any] | None, bar: float | None) -> bool:

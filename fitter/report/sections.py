@@ -8,8 +8,9 @@ from typing import Any
 from fitter.loop.stop import SENTENCES
 from fitter.report import limits as limits_of
 from fitter.report.facts import HOLDOUT_WINNER, main_card
-from fitter.report.figures import code, figure, ids, interval, number, plural, prose, table
-from fitter.report.names import Facts, beaten, cards_shown, in_sample, reaches, rows_called, side, where
+from fitter.report.figures import Instruments, code, figure, ids, interval, number, plain_figure, plural, prose, table
+from fitter.report.glossary import DECIDES, TERMS, words
+from fitter.report.names import Facts, beaten, cards_shown, in_sample, noise_gain, reaches, rows_called, side, where
 
 
 def opening(facts: Facts) -> list[str]:
@@ -69,9 +70,16 @@ def _rescued(deployable: Mapping[str, Any]) -> str:
 
 def scores(facts: Facts) -> list[str]:
     """v0 and the winner on train and holdout (SP-6), beside the constant judge."""
-    rows = [_score_row(facts, stem, called) for stem, called in cards_shown(facts)]
-    head = ("version and rows", "headline (votes)", "deployable", "accuracy", "constant judge", "rows", "flip rate")
-    lines = ["## Scores", "", table(head, rows), "", f"Train figures are {in_sample(facts)}."]
+    intervals = Instruments()
+    rows = [_score_row(facts, stem, called, intervals) for stem, called in cards_shown(facts, brief=True)]
+    head = ("version and rows", "headline (votes)", "95% CI", "deployable", "95% CI", "accuracy", "95% CI",
+            "constant judge", "rows", "flip rate, pairwise", "noise gains")  # fmt: skip
+    lines = ["## Scores", "", table(head, rows), "", intervals.note()]
+    lines.append(f'Train figures are {in_sample(facts)}, which the column "noise gains" repeats beside them.')
+    lines.append(
+        "Flip rate: the share of rows whose passes are not all the same answer; pairwise: the share of the pairs of "
+        "their passes that differ."
+    )
     lines += limits_of.optimism(facts)
     improvement = facts["holdout"]["improvement"] if facts["holdout"] and facts["holdout"]["opened"] else None
     if improvement is not None:
@@ -97,22 +105,25 @@ def _metric(facts: Facts) -> str:
     return code(facts["config"]["settings"]["metric"])
 
 
-def _score_row(facts: Facts, stem: str, called: str) -> list[str]:
+def _score_row(facts: Facts, stem: str, called: str, intervals: Instruments) -> list[str]:
     card = facts["cards"][stem]
-    headline, accuracy = card["headline"], card["accuracy"]
-    shown = figure(headline, headline["ci95"])
+    headline, accuracy, deployable, flips = card["headline"], card["accuracy"], card["deployable"], card["flip_rate"]
+    ends = intervals.ends(headline["ci95"])
     if "ci95_groups" in headline:
-        shown += f"; over groups {interval(headline['ci95_groups'])}"
-    flips = card["flip_rate"]
+        ends += f"; over groups {intervals.ends(headline['ci95_groups'])}"
     return [
         called,
-        shown,
-        number(card["deployable"]["mean"]) + f", {interval(card['deployable']['ci95'])}",
-        figure(accuracy, accuracy["wilson95"]),
-        f"{number(card['constant_judge']['value'])} ({code(card['constant_judge']['label'], 60)})",
+        plain_figure(headline),
+        ends,
+        number(deployable["mean"]),
+        intervals.ends(deployable["ci95"]),
+        plain_figure(accuracy),
+        intervals.ends(accuracy["wilson95"]),
+        f"{number(card['constant_judge']['value'])} ({code(card['constant_judge']['label'], 40)})",
         f"{card['rows']['scored']} of {card['rows']['labelled']}",
         "null (one pass a row)" if flips["value"] is None else f"{number(flips['value'])}, pairwise "
         f"{number(flips['pairwise'])}",
+        noise_gain(facts, stem),
     ]  # fmt: skip
 
 
@@ -174,9 +185,10 @@ def decisions(facts: Facts) -> list[str]:
     baseline = facts["baseline"]
     if baseline is not None:
         least = baseline["min_delta"]
-        terms = ", ".join(f"{k} {number(v, 4)}" for k, v in least["terms"].items() if v is not None)
+        terms = "; ".join(f"{TERMS[k]} {number(v, 4)}" for k, v in least["terms"].items() if v is not None)
         lines.append(
-            f"min_delta is {number(least['value'], 4)} ({least['winner']} decides; {terms}), fixed at v0. One row is "
+            f"min_delta, the smallest gain that may be called more than noise, is {number(least['value'], 4)}: "
+            f"{terms}; {DECIDES[least['winner']]}. It is fixed at v0. One row is "
             f"worth {number(least['one_row'], 4)}. A change is kept when the headline rises strictly "
             "on the paired rows and the "
             "audit passes; significance only labels it, and that is a declared deviation from testing first."
@@ -195,6 +207,7 @@ def decisions(facts: Facts) -> list[str]:
     rows = [_decision_row(d) for d in facts["decisions"]]
     if rows:
         lines += ["", table(("#", "aimed at", "change", "outcome", "headline", "gained/lost", "tests"), rows), ""]
+        lines += [*words(rows), ""]
         for d in facts["decisions"]:
             if d.get("decision"):
                 lines += [f"- iteration {d['iteration']}: {code('; '.join(d['decision']['reasoning']), 700)}"]

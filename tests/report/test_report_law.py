@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from fitter.clients.base import Reply
+from fitter.loop.decide import Basis, Label
+from fitter.report.glossary import DECIDES, TERMS, WORDS, words
 from tests.loop.scripted import World, add, number_of, queue, rows, truth, world
 
 
@@ -51,8 +53,15 @@ def test_me2_everything_stands_beside_every_headline_of_the_report(four: World) 
         for figure in (card["headline"], card["accuracy"], card["deployable"], card["constant_judge"]):
             value = figure["value"] if "value" in figure else figure["mean"]
             assert f"{value:.3f}" in line
-        assert card["headline"]["ci95"]["method"] in line  # the interval with its instrument
-        assert "wilson" in line
+        for ci in (card["headline"]["ci95"], card["deployable"]["ci95"], card["accuracy"]["wilson95"]):
+            # the interval with its instrument, which stands once below the table under the letter in the cell
+            ends = re.search(rf"\| {ci['low']:.3f} to {ci['high']:.3f} \[([a-z])\] \|", line)
+            assert ends is not None, (ci, line)
+            (note,) = [x for x in section(report, "Scores") if x.startswith("95% intervals: ")]
+            what = re.search(rf"\[{ends.group(1)}\] ([^;]*)[;.]", note)
+            assert what is not None
+            assert what.group(1).startswith(f"{ci['method']}, n={ci['n']}")
+            assert ("interval not reliable" in what.group(1)) is not ci["reliable"]
         assert "pairwise" in line  # the flip rate
         shown = "\n".join(section(report, f"By class: {called}, {side}"))
         for label, found in card["per_class"].items():
@@ -65,6 +74,44 @@ def test_me2_everything_stands_beside_every_headline_of_the_report(four: World) 
         for reason, ids in card["rows"]["excluded"].items():
             assert f"{reason}: " in at[0]
             assert all(f"`{row}`" in at[0] for row in ids)
+
+
+def test_a_cell_of_the_score_table_is_short(four: World) -> None:
+    table = [line for line in section(four.report(), "Scores") if line.startswith("|")]
+    assert len(table) == 6
+    for cell in (cell for line in table for cell in line.split(" | ")):
+        assert len(cell) <= 80, cell
+
+
+def test_ke_every_word_of_a_decision_is_explained_where_it_is_first_shown(four: World) -> None:
+    report = section(four.report(), "Decisions")
+    (row,) = [line for line in report if line.startswith("| 1 | ")]
+    outcome = row.split(" | ")[3]
+    assert outcome == "kept, improved, **within_noise**"
+    at = report.index(row)
+    for word in ("aimed at", "improved", "within_noise"):
+        (line,) = [n for n, line in enumerate(report) if line.startswith(f"- {word}: ")]
+        assert line > at
+    assert not any(line.startswith(("- off_target: ", "- significant: ", "- no_change: ")) for line in report)
+    (least,) = [line for line in report if line.startswith("min_delta, the smallest gain that may be called more")]
+    terms = four.store().read("baseline.json")["min_delta"]["terms"]
+    assert f"the floor (0.02; for MAE 0.02 of the label scale) {terms['floor']:.4f}" in least
+    assert f"(half_run_stdev) {terms['half_run_stdev']:.4f}" in least
+
+
+def test_ke_no_basis_label_or_term_goes_without_an_explanation() -> None:
+    assert {*get_args(Basis), *get_args(Label), "off_target", "no_change", "cannot_gain", "aimed at"} == set(WORDS)
+    assert set(TERMS) == set(DECIDES) == {"floor", "half_run_stdev", "user"}
+    outcome = "kept, improved, **within_noise**, off_target"
+    shown = [line.split(":")[0] for line in words([["1", "x: no_change", "y", outcome, "", "", ""]])]
+    assert shown == ["- aimed at", "- within_noise", "- off_target", "- improved"]  # `not_improved` holds one of them
+    assert [line.split(":")[0] for line in words([["1", "", "", "discarded, not_improved", "", "", ""]])] == [
+        "- aimed at", "- not_improved",
+    ]  # fmt: skip
+    # a cause holds words from outside
+    assert [line.split(":")[0] for line in words([["1", "", "", "no_change: `improved`", "-", "-", "-"]])] == [
+        "- aimed at", "- no_change",
+    ]  # fmt: skip
 
 
 def test_out4_the_quorums_cost_is_printed_for_every_card_as_a_declared_deviation(four: World) -> None:
