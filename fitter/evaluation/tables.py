@@ -7,6 +7,8 @@ from typing import Any
 
 from fitter.textsafe import one_line
 
+_WHOLE = 10_000  # so many characters are taken before the middle is cut
+
 
 def number(value: float | None, digits: int = 4) -> str:
     """``0.8370``, or ``null``."""
@@ -16,6 +18,15 @@ def number(value: float | None, digits: int = 4) -> str:
 def cell(value: object, limit: int = 60) -> str:
     """Untrusted text on one line."""
     return one_line(str(value), limit)
+
+
+def short(value: object, limit: int = 28) -> str:
+    """Untrusted text as a narrow cell; what is cut is its middle, since names of one list often differ at the end."""
+    whole = one_line(str(value), _WHOLE)
+    if len(whole) <= limit:
+        return whole
+    tail = (limit - 1) // 3
+    return f"{whole[: limit - 1 - tail]}…{whole[-tail:]}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -48,13 +59,13 @@ def figure(value: Mapping[str, Any]) -> str:
     return number(value["value"]) if value["value"] is not None else f"null ({value.get('why')})"
 
 
-def plain(value: Any) -> str:
+def plain(value: Any, limit: int = 60) -> str:
     """A label as people read it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
         return "{" + ", ".join(cell(v, 30) for v in value) + "}"
-    return cell(value)
+    return cell(value, limit)
 
 
 def show_score(result: Mapping[str, Any]) -> list[str]:
@@ -78,7 +89,7 @@ def show_score(result: Mapping[str, Any]) -> list[str]:
             ends = "null" if ci["low"] is None else f"{number(ci['low'], 3)}..{number(ci['high'], 3)}"
             body.append(
                 (
-                    f"{cell(part['field'], 30)}={cell(part['value'], 40)}",
+                    f"{short(part['field'], 20)}={short(part['value'])}",
                     str(card["rows"]["labelled"]),
                     str(card["rows"]["scored"]),
                     number(card["headline"]["value"]),
@@ -163,17 +174,20 @@ def _class_lines(card: Mapping[str, Any]) -> list[str]:
             ci = c["wilson95"]
             ends = "null" if ci["low"] is None else f"{number(ci['low'], 3)}..{number(ci['high'], 3)}"
             body.append(
-                (cell(name), str(c["support"]), str(c["predicted"]), number(c["recall"]), ends,
+                (short(name), str(c["support"]), str(c["predicted"]), number(c["recall"]), ends,
                  number(c["precision"]), number(c["f1"]))
             )  # fmt: skip
         lines += table(("class", "rows", "predicted", "recall", "wilson95", "precision", "f1"), body)
     confusion = card["confusion"]
     if confusion is not None and "counts" in confusion:
-        head = ("human ↓ judge →", *(cell(c, 24) for c in confusion["columns"]))
-        lines += table(head, [(plain(c), *map(str, n)) for c, n in
+        head = ("human ↓ judge →", *(short(c, 14) for c in confusion["columns"]))
+        lines += table(head, [(short(plain(c, _WHOLE)), *map(str, n)) for c, n in
                               zip(confusion["classes"], confusion["counts"], strict=True)])  # fmt: skip
     elif confusion is not None:
-        body = [(plain(v["label"]), *(str(v[k]) for k in ("tp", "fn", "fp", "tn"))) for v in confusion["one_vs_rest"]]
+        body = [
+            (short(plain(v["label"], _WHOLE)), *(str(v[k]) for k in ("tp", "fn", "fp", "tn")))
+            for v in confusion["one_vs_rest"]
+        ]
         lines += table(("value", "tp", "fn", "fp", "tn"), body)
     if card["thirds"]:
         body = [

@@ -195,7 +195,10 @@ def test_dry_run_shows_config_split_and_calls_and_writes_nothing(tmp_path: Path,
     assert found is not None
     train, held = map(int, found.groups())
     assert train + held == 60
-    assert f"v0 {train * 3}, and as many for a redraft; {train * 3} an iteration, at most 4" in ended.out
+    held_by_class = [int(n) for n in re.findall(r"class \w+: (\d+) of 30 held out", ended.out)]
+    assert (len(held_by_class), sum(held_by_class)) == (2, held)
+    assert not re.search(r"t-\d{3}", ended.out)  # SP-7: how many are held out, never which
+    assert f"v0 {train * 3}, and as many for a redraft; at most {train * 3} an iteration, at most 4" in ended.out
     assert not ws.exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["q.jsonl"]
     # What it shows is what a fit does.

@@ -68,6 +68,19 @@ def test_readable_tables_say_the_same(tmp_path: Path, fitter: Command) -> None:
     assert "excluded, no_quorum: 1 (r5)" in out
 
 
+def test_long_class_names_keep_tables_narrow_and_apart(tmp_path: Path, fitter: Command) -> None:
+    names = [f"the reply breaks the policy on refunds, deliveries and returns, paragraph {k}" for k in range(4)]
+    human = labels(tmp_path / "l.jsonl", {f"r{k:02d}": names[k % 4] for k in range(40)})
+    said = passes(tmp_path / "p.jsonl", {f"r{k:02d}": [names[(k + (k == 0)) % 4]] for k in range(40)})
+    code, out, err = fitter("score", "--labels", human, "--passes", said, "--metric", "macro_f1", "--runs", 1)
+    assert code == 0, err
+    tables = [line for line in out.splitlines() if line.startswith("  ") and "the reply" in line]
+    assert len(tables) == 9  # four classes in two tables, and a head that names them
+    assert max(map(len, tables)) <= 100
+    rows = [line.split("  ")[1] for line in tables if "judge →" not in line]
+    assert len(set(rows)) == 4  # names that differ at their end only are still told apart
+
+
 def test_the_published_schema_stands_in_the_docs_and_behind_a_flag(fitter: Command) -> None:
     page = (ROOT / "docs" / "score.md").read_text(encoding="utf-8")
     block = page.split("```json schema\n", 1)[1].split("```", 1)[0]
