@@ -489,4 +489,6 @@ def test_lo7_stops_and_resumes_end_like_an_uninterrupted_run(
 
 
 def test_the_public_names_are_these() -> None:
-    assert set(passes_module.__all__) == {"Item", "PassResult", "Progress", "measure", "model_matches", "run_passes"}
+    assert set(passes_module.__all__) == {
+        "Item", "PassResult", "Plan", "Progress", "measure", "model_matches", "run_passes", "run_staged",
+    }  # fmt: skip
