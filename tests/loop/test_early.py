@@ -114,3 +114,16 @@ def test_nothing_is_decided_early_where_rows_without_a_vote_count_as_wrong() -> 
     fixed = frame(["a", "b"], failures="wrong")
     with pytest.raises(ValueError, match="excluded"):
         Planner(fixed, best=judged(["a", "b"], ["a", "b"]), excluded={}, keeps=lambda _: False)
+
+
+def test_lo6_a_candidate_whose_headline_may_not_exist_is_measured_to_its_end() -> None:
+    """One constant number for every row loses rows and has no rank correlation: that is no_change, not a discard."""
+    truth: list[LabelValue] = [float(1 + n % 5) for n in range(20)]
+    fixed = frame(truth, "spearman", kind="numeric", runs=3, resamples=20)
+    v0 = judged(truth, [[t] * 3 for t in truth])
+    constant = judged(truth, [[3.0] * 3 for _ in truth])
+    assert exhaustive(fixed, v0, constant, v0)[0] == "no_change"
+    assert staged(fixed, v0, constant, v0) == ("no_change", 60)
+    by_error = frame(truth, "mae", kind="numeric", runs=3, resamples=20)  # the same answers do have a mean error
+    found, calls = staged(by_error, v0, constant, v0)
+    assert (found, calls < 60) == ("discard", True)
