@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fitter.cli import options
 from fitter.cli.common import out, workspace_of
 
 
@@ -13,7 +14,7 @@ def command(
     ctx: typer.Context,
     run_a: Annotated[str, typer.Argument(help="Run id.")],
     run_b: Annotated[str, typer.Argument(help="Run id of the same snapshot, label, metric and framing.")],
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_: options.Json = False,
 ) -> None:
     """Compare two runs' winners by row and by pass; regressions are shown even when the total improved."""
     from fitter.cli.naming import check_run

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from fitter.cli import options
 from fitter.cli.common import out, workspace_of
 
 
-def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
+def command(ctx: typer.Context, run: options.Run) -> None:
     """Show what a run has used and cost so far; what is unknown is counted, never taken as nothing."""
     from fitter.cli.naming import check_run
     from fitter.overview import cost_lines

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fitter.cli import options
 from fitter.cli.common import out
 
 
@@ -23,7 +24,7 @@ def command(
     sensitivity: Annotated[str | None, typer.Option(metavar="45/50", help="In place of files: counts.")] = None,
     specificity: Annotated[str | None, typer.Option(metavar="38/40", help="In place of files: counts.")] = None,
     verdicts: Annotated[str | None, typer.Option(metavar="700/1000", help="In place of files: counts.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_: options.Json = False,
 ) -> None:
     """Estimate the share of unlabelled traffic that humans would pass; exit 3 where the judge cannot tell."""
     from fitter.errors import EXIT_NO_EVALUATOR, SettingsError

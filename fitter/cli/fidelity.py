@@ -6,19 +6,16 @@ from typing import Annotated
 
 import typer
 
+from fitter.cli import options
 from fitter.cli.common import backend_of, out, progress, workspace_of
 
 
 def command(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="The evaluator's name.")],
-    at: Annotated[
-        str | None, typer.Option("--at", help="The platform, where the name was published to several.")
-    ] = None,
+    name: options.Name,
+    at: options.At = None,
     run: Annotated[str | None, typer.Option(help="Take labels and score from this run.")] = None,
-    backend: Annotated[
-        str | None, typer.Option(metavar="rest|mcp", help="How Datadog is reached (default: as in the fit).")
-    ] = None,
+    backend: options.BackendAgain = None,
     since: Annotated[
         str | None, typer.Option(help="How far back verdicts are looked for (default: as in the fit).")
     ] = None,

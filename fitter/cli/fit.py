@@ -9,29 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fitter.cli import options
 from fitter.cli.common import out, progress, workspace_of
 from fitter.textsafe import visible
 
 if TYPE_CHECKING:
     from fitter.fitting import Ask, Outcome
 
-_COLS = "Flat files: "
-
 
 def command(
     ctx: typer.Context,
-    queue: Annotated[
-        str, typer.Argument(help='A .csv, .jsonl or bundle file or folder, `practice`, datadog:ID or datadog:"NAME".')
-    ],
+    queue: options.Queue,
     goal: Annotated[str | None, typer.Option(help="What the judge is for, in one sentence.")] = None,
     costly: Annotated[
         str | None, typer.Option(metavar="CLASS|same", help="The class whose miss is the costlier error.")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="The queue's label to predict (id or name).")] = None,
+    label: options.Label = None,
     framing: Annotated[
         str | None, typer.Option(metavar="replicator|grader|corrector", help="What is predicted from what.")
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="Headline metric, e.g. balanced_accuracy, f1:CLASS, mae.")] = None,
+    metric: options.Metric = None,
     judge: Annotated[str | None, typer.Option(help="Judge model: lexicon, openai:MODEL, anthropic:MODEL, ...")] = None,
     proposer: Annotated[
         str | None, typer.Option(help="Drafts, describes and proposes (default: the judge's model).")
@@ -48,42 +45,30 @@ def command(
         int | None, typer.Option(help="Stop after this many measured iterations not kept (default 3).")
     ] = None,
     notes: Annotated[str | None, typer.Option(help="Domain notes for drafter and proposer; may be empty.")] = None,
-    beta: Annotated[float | None, typer.Option(help="Beta of an fbeta metric (default 1).")] = None,
+    beta: options.Beta = None,
     precision_floor: Annotated[
         str | None, typer.Option(metavar="CLASS=0.8", help="Least precision of a class.")
     ] = None,
     governs: Annotated[
         str | None, typer.Option(metavar="metric|goal", help="Which one governs where they disagree.")
     ] = None,
-    id_col: Annotated[str | None, typer.Option(help=_COLS + "row id.")] = None,
-    input_col: Annotated[str | None, typer.Option(help=_COLS + "what the app was asked.")] = None,
-    output_col: Annotated[str | None, typer.Option(help=_COLS + "what the app answered.")] = None,
-    context_col: Annotated[str | None, typer.Option(help=_COLS + "context the app had.")] = None,
-    label_col: Annotated[str | None, typer.Option(help=_COLS + "the human's label.")] = None,
-    reason_col: Annotated[str | None, typer.Option(help=_COLS + "the human's reasoning.")] = None,
-    group_col: Annotated[str | None, typer.Option(help=_COLS + "rows that belong together.")] = None,
-    role_col: Annotated[str | None, typer.Option(help=_COLS + "`adjudication` settles a contested row.")] = None,
-    annotator_col: Annotated[
-        str | None, typer.Option(help=_COLS + "who labelled; several rows of one id are several annotations.")
-    ] = None,
-    expected_output_col: Annotated[
-        str | None, typer.Option(help=_COLS + "a reference answer; no judge sees it.")
-    ] = None,
-    app_verdict_col: Annotated[str | None, typer.Option(help=_COLS + "the app's own verdict.")] = None,
-    label_map: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT=VALUE", help="Reads a label text as a value; repeat.")
-    ] = None,
-    label_kind: Annotated[
-        str | None, typer.Option(metavar="boolean|categorical|multiselect|numeric", help=_COLS + "the label's kind.")
-    ] = None,
-    tolerance: Annotated[float | None, typer.Option(help="Numeric labels this close agree.")] = None,
-    queue_name: Annotated[str | None, typer.Option(help="The queue's name, where the file's name will not do.")] = None,
-    backend: Annotated[
-        str | None, typer.Option(metavar="rest|mcp", help="How Datadog is reached; your choice, nothing falls back.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(help="How far back a platform's spans are looked for: 90d, 36h, 12w or a date.")
-    ] = None,
+    id_col: options.IdCol = None,
+    input_col: options.InputCol = None,
+    output_col: options.OutputCol = None,
+    context_col: options.ContextCol = None,
+    label_col: options.LabelCol = None,
+    reason_col: options.ReasonCol = None,
+    group_col: options.GroupCol = None,
+    role_col: options.RoleCol = None,
+    annotator_col: options.AnnotatorCol = None,
+    expected_output_col: options.ExpectedOutputCol = None,
+    app_verdict_col: options.AppVerdictCol = None,
+    label_map: options.LabelMap = None,
+    label_kind: options.LabelKind = None,
+    tolerance: options.Tolerance = None,
+    queue_name: options.QueueName = None,
+    backend: options.Backend = None,
+    since: options.Since = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="A fit.toml with the same names (default: ./fit.toml if there).")
     ] = None,
@@ -114,15 +99,14 @@ def command(
     from fitter.settings import make, read_toml
 
     flags = dict(ctx.params)
-    columns = {role: flags[f"{role}_col"] for role in _roles() if flags.get(f"{role}_col") is not None}
     given: dict[str, Any] = {
         key: flags[key] for key in _SETTINGS if flags.get(key) is not None and flags.get(key) is not False
     }
     path = config if config is not None else (Path("fit.toml") if Path("fit.toml").is_file() else None)
     base = read_toml(path) if path is not None else {}
     merged = {**base, **given, "queue": queue}
-    merged["columns"] = {**base.get("columns", {}), **columns}
-    merged["label_map"] = {**base.get("label_map", {}), **_pairs(label_map or [])}
+    merged["columns"] = {**base.get("columns", {}), **options.columns_given(flags)}
+    merged["label_map"] = {**base.get("label_map", {}), **options.label_map_given(label_map or [])}
     settings = make(**merged)
 
     with progress() as reporter:
@@ -146,24 +130,6 @@ _SETTINGS = (
     "queue_name", "concurrency", "budget_calls", "budget_tokens", "budget_usd", "exposed_holdout", "exhaustive",
     "backend", "since",
 )  # fmt: skip
-
-
-def _roles() -> tuple[str, ...]:
-    from fitter.settings import COLUMNS
-
-    return COLUMNS
-
-
-def _pairs(items: list[str]) -> dict[str, str]:
-    from fitter.errors import SettingsError
-
-    found: dict[str, str] = {}
-    for item in items:
-        text, mark, value = item.rpartition("=")
-        if not mark or not text or not value:
-            raise SettingsError(f"--label-map {item!r} is not TEXT=VALUE", hint="for example --label-map Yes=true")
-        found[text] = value
-    return found
 
 
 def ask(question: Mapping[str, Any]) -> dict[str, Any]:

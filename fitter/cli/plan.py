@@ -6,44 +6,39 @@ from typing import Annotated, Any
 
 import typer
 
+from fitter.cli import options
 from fitter.cli.common import out, workspace_of
-
-_COLS = "Flat files: "
 
 
 def command(
     ctx: typer.Context,
-    queue: Annotated[str, typer.Argument(help="A .csv, .jsonl or bundle file or folder, or `practice`.")],
-    label: Annotated[str | None, typer.Option(help="The queue's label to predict (id or name).")] = None,
-    metric: Annotated[str | None, typer.Option(help="Headline metric, e.g. balanced_accuracy, f1:CLASS, mae.")] = None,
-    beta: Annotated[float | None, typer.Option(help="Beta of an fbeta metric.")] = None,
+    queue: options.Queue,
+    label: options.Label = None,
+    metric: options.Metric = None,
+    beta: options.Beta = None,
     runs: Annotated[int, typer.Option(help="Passes per row: 1, 3, 5 or 7.")] = 3,
     max_iterations: Annotated[int, typer.Option(help="Most iterations.")] = 10,
     cost_per_call: Annotated[float | None, typer.Option(help="What one judge call costs, in your currency.")] = None,
-    id_col: Annotated[str | None, typer.Option(help=_COLS + "row id.")] = None,
-    input_col: Annotated[str | None, typer.Option(help=_COLS + "what the app was asked.")] = None,
-    output_col: Annotated[str | None, typer.Option(help=_COLS + "what the app answered.")] = None,
-    context_col: Annotated[str | None, typer.Option(help=_COLS + "context the app had.")] = None,
-    label_col: Annotated[str | None, typer.Option(help=_COLS + "the human's label.")] = None,
-    reason_col: Annotated[str | None, typer.Option(help=_COLS + "the human's reasoning.")] = None,
-    group_col: Annotated[str | None, typer.Option(help=_COLS + "rows that belong together.")] = None,
-    role_col: Annotated[str | None, typer.Option(help=_COLS + "`adjudication` settles a contested row.")] = None,
-    annotator_col: Annotated[str | None, typer.Option(help=_COLS + "who labelled.")] = None,
-    app_verdict_col: Annotated[str | None, typer.Option(help=_COLS + "the app's own verdict.")] = None,
-    label_map: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT=VALUE", help="Reads a label text as a value; repeat.")
-    ] = None,
-    label_kind: Annotated[
-        str | None, typer.Option(metavar="boolean|categorical|multiselect|numeric", help=_COLS + "the label's kind.")
-    ] = None,
-    tolerance: Annotated[float | None, typer.Option(help="Numeric labels this close agree.")] = None,
-    queue_name: Annotated[str | None, typer.Option(help="The queue's name, where the file's name will not do.")] = None,
-    backend: Annotated[str | None, typer.Option(metavar="rest|mcp", help="How Datadog is reached.")] = None,
-    since: Annotated[str | None, typer.Option(help="How far back a platform's spans are looked for.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    id_col: options.IdCol = None,
+    input_col: options.InputCol = None,
+    output_col: options.OutputCol = None,
+    context_col: options.ContextCol = None,
+    label_col: options.LabelCol = None,
+    reason_col: options.ReasonCol = None,
+    group_col: options.GroupCol = None,
+    role_col: options.RoleCol = None,
+    annotator_col: options.AnnotatorCol = None,
+    expected_output_col: options.ExpectedOutputCol = None,
+    app_verdict_col: options.AppVerdictCol = None,
+    label_map: options.LabelMap = None,
+    label_kind: options.LabelKind = None,
+    tolerance: options.Tolerance = None,
+    queue_name: options.QueueName = None,
+    backend: options.Backend = None,
+    since: options.Since = None,
+    json_: options.Json = False,
 ) -> None:
     """Say what a queue's labels can show: gains, intervals, power, rows to label next, calls."""
-    from fitter.cli.fit import _pairs, _roles
     from fitter.evaluation.plan import check_numbers, plan, read_queue, show
     from fitter.jsonio import pretty
     from fitter.settings import make
@@ -57,11 +52,10 @@ def command(
         if flags.get(key) is not None
     }
     if label_map:
-        given["label_map"] = _pairs(label_map)
-    columns = {role: flags[f"{role}_col"] for role in _roles() if flags.get(f"{role}_col") is not None}
+        given["label_map"] = options.label_map_given(label_map)
     made = plan(
         Workspace(workspace_of(ctx)),
-        read_queue(make(queue=queue, columns=columns, **given)),
+        read_queue(make(queue=queue, columns=options.columns_given(flags), **given)),
         metric=metric,
         beta=beta,
         runs=runs,

@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
+from fitter.cli import options
 from fitter.cli.common import backend_of, out, progress, workspace_of
 
 
 def command(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")],
+    run: options.Run,
     to: Annotated[str, typer.Option("--to", help="The platform: local or datadog.")],
-    backend: Annotated[
-        str | None, typer.Option(metavar="rest|mcp", help="How Datadog is reached (default: as in the fit).")
-    ] = None,
+    backend: options.BackendAgain = None,
 ) -> None:
     """Publish a run's winner, disabled, and prove that it is there; finishes a run whose write was refused."""
     from fitter import fitting

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
+from fitter.cli import options
 from fitter.cli.common import progress, workspace_of
 
 
 def command(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")],
+    run: options.Run,
     budget_calls: Annotated[
         int | None, typer.Option(min=1, help="A new budget for the whole run, calls already made included.")
     ] = None,

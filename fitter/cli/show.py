@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from fitter.cli import options
 from fitter.cli.common import out, workspace_of
 from fitter.errors import EXIT_FAILED
 
 
-def command(ctx: typer.Context, run: Annotated[str, typer.Argument(help="Run id, as `fitter runs` lists it.")]) -> None:
+def command(ctx: typer.Context, run: options.Run) -> None:
     """Show a run's report and what of it can be verified here."""
     from fitter.cli.naming import check_run
     from fitter.overview import show_run

@@ -6,19 +6,16 @@ from typing import Annotated
 
 import typer
 
+from fitter.cli import options
 from fitter.cli.common import backend_of, out, workspace_of
 
 
 def command(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="The evaluator's name.")],
-    at: Annotated[
-        str | None, typer.Option("--at", help="The platform, where the name was published to several.")
-    ] = None,
+    name: options.Name,
+    at: options.At = None,
     run: Annotated[str | None, typer.Option(help="Compare with what this run published.")] = None,
-    backend: Annotated[
-        str | None, typer.Option(metavar="rest|mcp", help="How Datadog is reached (default: as in the fit).")
-    ] = None,
+    backend: options.BackendAgain = None,
 ) -> None:
     """Read a published evaluator back and compare it with its receipt; exit 1 on any difference. Writes nothing."""
     from fitter.cli.naming import check_name, check_run
