@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shlex
 import shutil
 import sqlite3
 import tempfile
@@ -227,7 +226,7 @@ class Fitting:
             raise UserError(f"there is no run {one_line(run_id, 60)!r} here", hint="`fitter runs` lists them")
         if not store.has("result.json"):
             raise UserError(
-                f"run {run_id} is not measured to its end", hint=f"`{self._command()} resume {run_id}` goes on"
+                f"run {run_id} is not measured to its end", hint=f"`{self.workspace.command} resume {run_id}` goes on"
             )
         with self._holding(run_id):
             store.verify_hashes()
@@ -235,7 +234,7 @@ class Fitting:
 
     def _guarded(self, run_id: str, ask: Ask | None, with_text: bool) -> Outcome:
         """Drives a run; whatever ends it early says how to go on, or leaves no run behind."""
-        going_on = f"`{self._command()} resume {run_id}` goes on"
+        going_on = f"`{self.workspace.command} resume {run_id}` goes on"
         try:
             with readable(f"run {run_id} had to stop", hint=f"make room, or the workspace writable; then {going_on}"):
                 return self._drive(run_id, ask, with_text)
@@ -257,10 +256,6 @@ class Fitting:
         except Stopped as fault:
             add_hint(fault, going_on)
             raise
-
-    def _command(self) -> str:
-        root = str(self.workspace.root)
-        return "fitter" if root == "." else f"fitter --workspace {shlex.quote(root)}"
 
     def _drive(self, run_id: str, ask: Ask | None, with_text: bool) -> Outcome:
         no_tracing()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fitter.errors import FitterError, Tampered, UserError
 from fitter.jsonio import sha256
@@ -76,8 +76,8 @@ def show_run(workspace: Workspace, run_id: str) -> tuple[str, bool]:
     text = f"run {run_id} has no report yet\n"
     if report.is_file():
         text = report.read_text(encoding="utf-8", errors="replace")
-    checks = "\n".join(verification(store))
-    changed = " differ from the manifest" in checks
+    lines, changed = verification(store)
+    checks = "\n".join(lines)
     if changed:  # said before anything that it may have changed
         replay = f"`{workspace.command} replay {run_id}`"
         text = f"WARNING: this run's files were changed after it ended; {replay} names them.\n\n{text}"
@@ -119,27 +119,31 @@ def cost_lines(workspace: Workspace, run_id: str) -> list[str]:
     return lines if rows else [f"run {run_id} has made no call"]
 
 
-def verification(store: RunStore) -> list[str]:
-    """What can be checked here, in sentences: hashes of the tracked half, and what only private/ could show."""
+def verification(store: RunStore) -> tuple[list[str], bool]:
+    """What can be checked here, in sentences, and whether something was changed after the run ended.
+
+    A private file that is not here was not changed: a clone has none of them. A tracked one must be here.
+    """
     lines = ["What can be verified here:"]
     if not store.has(MANIFEST):
         return [
             *lines,
             f"- the run is unfinished: `{store.workspace.command} resume {store.run_id}` goes on where it was made",
-        ]
+        ], False
     manifest = store.read(MANIFEST)
     if not all(isinstance(manifest.get(half), dict) for half in ("tracked", "private")):
-        return [*lines, f"- nothing: {MANIFEST} is not what was written"]
-    tracked, private = _compared(store, manifest["tracked"], ""), _compared(store, manifest["private"], "private/")
-    lines.append(f"- tracked artefacts: {tracked}")
-    lines.append(f"- private artefacts: {private}")
+        return [*lines, f"- nothing: {MANIFEST} is not what was written"], True
+    tracked = _compared(store, manifest["tracked"], "")
+    private = _compared(store, manifest["private"], "private/")
+    lines.append(f"- tracked artefacts: {tracked.text}")
+    lines.append(f"- private artefacts: {private.text}")
     if not any(_read(store.folder / "private" / n) is not None for n in manifest["private"]):
         lines.append(
             "- private/ is not here or may not be read: every figure, decision and hash above can be shown and "
             "recomputed from labels and passes; that the passes answer these rows' text, and the reviewers' and "
             "judge's words, cannot be checked"
         )
-    return lines
+    return lines, bool(tracked.differ or tracked.missing or private.differ)
 
 
 def _read(path: Path) -> bytes | None:
@@ -150,17 +154,26 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _compared(store: RunStore, recorded: Mapping[str, str], prefix: str) -> str:
+class _Half(NamedTuple):
+    """One half of a run's files beside the manifest."""
+
+    text: str
+    differ: list[str]
+    missing: list[str]
+
+
+def _compared(store: RunStore, recorded: Mapping[str, str], prefix: str) -> _Half:
     found = {name: _read(store.folder / prefix / name) for name in recorded}
     missing = sorted(name for name, data in found.items() if data is None)
     differ = sorted(n for n, data in found.items() if data is not None and sha256(data) != recorded[n])
+    said = []
     if differ:
-        return f"{len(differ)} of {len(recorded)} differ from the manifest: {', '.join(differ[:5])}"
+        said.append(f"{len(differ)} of {len(recorded)} differ from the manifest: {', '.join(differ[:5])}")
     if missing and len(missing) == len(recorded):
-        return f"none of {len(recorded)} is here"
-    if missing:
-        return f"{len(missing)} of {len(recorded)} are missing: {', '.join(missing[:5])}"
-    return f"all {len(recorded)} match the manifest"
+        said.append(f"none of {len(recorded)} is here")
+    elif missing:
+        said.append(f"{len(missing)} of {len(recorded)} are missing: {', '.join(missing[:5])}")
+    return _Half("; ".join(said) or f"all {len(recorded)} match the manifest", differ, missing)
 
 
 def show_evidence(workspace: Workspace, row: str, *, run_id: str | None, map_file: Path | None) -> str:

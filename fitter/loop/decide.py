@@ -256,8 +256,9 @@ _SHORTFALL = {
     "exact_p_below_0.05": "the exact p is not below 0.05",
     "delta_at_least_min_delta": "the gain is smaller than min_delta",
     "flip_rate_not_up": "the flip rate went up",
-    "interval_excludes_0": "the interval of the gain includes 0 or does not exist",
+    "interval_excludes_0": "the interval of the gain includes 0",
 }
+_NO_INTERVAL = "the gain has no interval"
 
 
 def _reasoning(
@@ -287,9 +288,10 @@ def _reasoning(
     elif label == "significant":
         out.append(f"kept: the gain is significant and at least min_delta ({min_delta.value:.4f}, {min_delta.winner})")
     else:
-        out.append(
-            "kept, but the gain could be noise: " + "; ".join(_SHORTFALL[k] for k, v in significance.items() if not v)
-        )
+        short = {k: _SHORTFALL[k] for k, holds in significance.items() if not holds}
+        if "interval_excludes_0" in short and paired.interval.low is None:
+            short["interval_excludes_0"] = _NO_INTERVAL
+        out.append("kept, but the gain could be noise: " + "; ".join(short.values()))
     if off_target is not None:
         out.append(f"off target, so perhaps luck: {off_target.says}")
     return tuple(out)

@@ -47,3 +47,21 @@ def test_one_flipped_byte_is_exit_1_and_the_first_line(
     # flipped back, it is the run again: the exit code hangs on the bytes and on nothing else
     flip(workspace / "runs" / RUN / name)
     assert fitter("--workspace", workspace, "show", RUN)[0] == 0
+
+
+def test_a_tracked_file_that_is_gone_is_exit_1_and_a_clone_without_private_is_not(
+    practice_run: Path, tmp_path: Path, fitter: Command
+) -> None:
+    workspace = Path(shutil.copytree(practice_run, tmp_path / "ws"))
+    folder = workspace / "runs" / RUN
+    shutil.rmtree(folder / "private")
+    code, out, _ = fitter("--workspace", workspace, "show", RUN)
+    assert code == 0
+    assert "private/ is not here" in out
+    (folder / "cards" / "000.json").unlink()
+    flip(folder / "report.md")
+    code, out, _ = fitter("--workspace", workspace, "show", RUN)
+    assert code == 1
+    assert out.startswith("WARNING")
+    assert "differ from the manifest: report.md; 1 of " in out
+    assert "are missing: cards/000.json\n" in out
