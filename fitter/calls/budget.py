@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fitter.calls.journal import Journal
-from fitter.calls.ledger import TOKEN_KINDS, Prices, cost_of
+from fitter.calls.ledger import FREE, TOKEN_KINDS, Prices, cost_of
 from fitter.calls.record import CallRecord, Role
 from fitter.clients.base import ModelRequest
 from fitter.errors import BudgetReached, SettingsError
@@ -29,7 +29,6 @@ ASSUMED_INPUT: Final = 4_096  # of a call that named no tokens
 _WRAPPED: Final = 1_000  # tokens a provider may add around a conversation
 _QUOTED: Final = 34_000  # bytes of a retry beyond the first request: 8,000 characters quoted, what was wrong
 _NANO: Final = 1e9
-_FREE: Final = ("lexicon", "replay", "local")  # run on this machine or not at all
 
 _PRICED: Final[tuple[Role, ...]] = ("judge", "drafter", "describer", "proposer")
 
@@ -184,7 +183,7 @@ def _money(into: int, out: int, prices: Prices | None) -> int:
 
 def charge(record: CallRecord, prices: Prices | None) -> Amount:
     """What one recorded call counts against a budget; unknown tokens are assumed, never taken as none."""
-    free = record.spec.partition(":")[0] in _FREE
+    free = record.spec.partition(":")[0] in FREE
     into, out = record.input_tokens, record.output_tokens
     if into is None or out is None:
         into, out = (0, 0) if free else (ASSUMED_INPUT, ASSUMED_OUTPUT)
@@ -231,7 +230,7 @@ def check_budget(settings: FitSettings) -> None:
         return
     for role, spec in (("judge", settings.judge), ("proposer", settings.proposer or settings.judge)):
         known: Prices | None = prices.get("judge" if role == "judge" else "proposer")
-        paid = (spec or "lexicon").partition(":")[0] not in _FREE
+        paid = (spec or "lexicon").partition(":")[0] not in FREE
         if paid and (known is None or known.input is None or known.output is None):
             raise SettingsError(
                 f"--budget-usd needs the prices of the {role}'s model ({spec})",

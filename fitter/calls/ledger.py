@@ -16,6 +16,7 @@ from fitter.calls.record import CallRecord, Role
 from fitter.errors import SettingsError
 
 SCHEMA_VERSION: Final = 1
+FREE: Final = ("lexicon", "replay", "local")  # these models run on this machine or not at all
 TOKEN_KINDS: Final = ("input", "cached", "output", "reasoning")
 _ROLES: Final[tuple[Role, ...]] = ("judge", "drafter", "describer", "proposer")
 
@@ -60,8 +61,11 @@ def cost_of(record: CallRecord, prices: Prices | None) -> Cost:
     """What one call cost.
 
     ``cached`` tokens are part of ``input`` and ``reasoning`` tokens part of ``output``, as providers count them.
-    Unknown (``amount`` None) without input and output prices, or where the provider named no tokens.
+    Unknown (``amount`` None) without input and output prices, or where the provider named no tokens. A model on this
+    machine costs nothing, unless the user says what its tokens cost.
     """
+    if prices is None and record.spec.partition(":")[0] in FREE:
+        return Cost(amount=0.0)
     if prices is None or prices.input is None or prices.output is None:
         return Cost(amount=None)
     if record.input_tokens is None or record.output_tokens is None:

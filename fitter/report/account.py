@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fitter.report.figures import code, ids, number, plural, prose, table
 from fitter.report.names import Facts, rows_called
-from fitter.report.spend import lines_by_role
+from fitter.report.spend import lines_by_role, spend
 
 
 def rows_used(facts: Facts) -> list[str]:
@@ -136,7 +136,10 @@ def cost(facts: Facts) -> list[str]:
     lines += [f"- {line}" for line in lines_by_role(facts["ledger"])]
     settings = facts["config"]["settings"]
     judge, proposer = settings["judge"], settings["proposer"] or settings["judge"]
-    if not settings["prices"]:
+    made = spend(facts["ledger"])
+    if not settings["prices"] and made.cost == 0 and not made.cost_unknown:
+        lines.append("- nothing was paid for: every model ran on this machine; `ledger.jsonl` has calls and tokens")
+    elif not settings["prices"]:
         lines.append("- no prices were given, so the cost is unknown; `ledger.jsonl` has calls and tokens by phase")
     else:
         lines.append(

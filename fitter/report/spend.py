@@ -53,8 +53,10 @@ def spend(rows: Iterable[Mapping[str, Any]]) -> Spend:
 
 def cost_text(made: Spend) -> str:
     """Cost in words; an unknown part is never left out."""
-    if made.cost is None:
+    if made.cost is None or (made.cost == 0 and made.cost_unknown):
         return "cost unknown"
+    if made.cost == 0:
+        return "cost nothing"
     text = f"cost {'at most ' if made.upper_bound else ''}{made.cost:.6f} USD"
     return text if not made.cost_unknown else f"{text} known, and {plural(made.cost_unknown, 'call')} of unknown cost"
 

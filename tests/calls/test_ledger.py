@@ -14,6 +14,7 @@ from fitter.calls.ledger import Cost, Prices, cost_of, latencies, ledger_rows
 from fitter.calls.record import CallRecord
 from fitter.errors import BudgetReached, SettingsError
 from fitter.jsonio import canonical
+from fitter.report.spend import cost_text, spend
 
 
 def a_call(**more: Any) -> CallRecord:
@@ -39,6 +40,10 @@ FULL = Prices(input=2.0, cached=0.5, output=8.0, reasoning=10.0)
         (a_call(), Prices(input=2.0), Cost(amount=None)),
         (a_call(), None, Cost(amount=None)),
         (a_call(), Prices(input=0.0, output=0.0, cached=0.0), Cost(amount=0.0)),
+        (a_call(spec="local:smollm2"), None, Cost(amount=0.0)),  # nobody sends a bill for this machine's tokens
+        (a_call(spec="lexicon", input_tokens=None, output_tokens=None), None, Cost(amount=0.0)),
+        (a_call(spec="local:smollm2"), FULL, Cost(amount=0.0031)),  # unless the user says what they cost
+        (a_call(spec="openai:local@http://127.0.0.1:8080/v1"), None, Cost(amount=None)),
         (a_call(cached_tokens=5000), FULL, Cost(amount=(1000 * 0.5 + 150 * 8 + 50 * 10) / 1e6)),
     ],
 )
@@ -149,3 +154,15 @@ def test_sc1_a_budget_is_never_overrun(limit: int, wants: list[tuple[int, int]])
             budget.reserve(worst)
             budget.settle(reserved=worst, made=min(worst, used))
         assert (budget.spent + budget.reserved).calls <= limit
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([a_call(spec="local:smollm2"), a_call(spec="lexicon", input_tokens=None)], "cost nothing"),
+        ([a_call(spec="local:smollm2"), a_call()], "cost unknown"),  # a free part says nothing about the other
+        ([a_call()], "cost unknown"),
+    ],
+)
+def test_sc1_only_what_ran_on_this_machine_cost_nothing(calls: list[CallRecord], said: str) -> None:
+    assert cost_text(spend(ledger_rows(calls))) == said
