@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, prompt_text, sentence
+from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, prompt_text, sentence, words
+
+MOST_REASON = 1000  # characters
 
 _TASK = prompt_text("checker")
 
@@ -31,7 +33,7 @@ class ModelChecker:
 
         def read(value: Mapping[str, Any]) -> bool:
             exactly(value, ("reason", "argues_for_another_label"))
-            sentence(value["reason"], "reason", 1000)
+            sentence(value["reason"], "reason", MOST_REASON)
             if not isinstance(value["argues_for_another_label"], bool):
                 raise Unfit("argues_for_another_label is not true or false")
             return value["argues_for_another_label"]
@@ -41,7 +43,7 @@ class ModelChecker:
             phase="check_labels",
             task=_TASK.format(label=f"`{label}`", labels=", ".join(f"`{name}`" for name in labels) or "numbers"),
             parts=[("reasoning", cut(reason))],
-            schema=obj({"reason": {"type": "string"}, "argues_for_another_label": {"type": "boolean"}}),
+            schema=obj({"reason": words(MOST_REASON), "argues_for_another_label": {"type": "boolean"}}),
             read=read,
             call=call,
         )

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, plain, prompt_text
+from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, plain, prompt_text, words
 from fitter.records import Bucket, ErrorRow
 
 BATCH = 12
 MOST_BUCKETS = 6
+MOST_NAME = 60  # characters
 
 _DESCRIBE = prompt_text("describer_one_by_one")
 
@@ -60,7 +61,7 @@ class ModelDescriber:
                     f"{cut(error.judge_reasoning, 1500)}",
                 ),
             ]
-        item = obj({"n": {"type": "integer"}, "description": {"type": "string"}})
+        item = obj({"n": {"type": "integer"}, "description": words()})
         numbers = list(range(1, len(batch) + 1))
 
         def read(value: Mapping[str, Any]) -> dict[str, str]:
@@ -79,7 +80,7 @@ class ModelDescriber:
             phase="describe",
             task=_DESCRIBE,
             parts=parts,
-            schema=obj({"errors": {"type": "array", "items": item}}),
+            schema=obj({"errors": {"type": "array", "items": item, "maxItems": len(batch)}}),
             read=read,
         )
 
@@ -90,8 +91,8 @@ class ModelDescriber:
             return [Bucket(name=name, direction=direction, description=said[rows[0]], rows=tuple(rows))]
         group = obj(
             {
-                "name": {"type": "string"},
-                "description": {"type": "string"},
+                "name": words(MOST_NAME),
+                "description": words(),
                 "members": {"type": "array", "items": {"type": "integer"}},
             }
         )
@@ -108,7 +109,7 @@ class ModelDescriber:
                     raise Unfit(f"members are numbers from 1 to {len(rows)}")
                 made.append(
                     Bucket(
-                        name=f"{direction}: {plain(entry['name'], 'name', 60)}",
+                        name=f"{direction}: {plain(entry['name'], 'name', MOST_NAME)}",
                         direction=direction,
                         description=plain(entry["description"], "description"),
                         rows=tuple(sorted(rows[m - 1] for m in members)),
@@ -125,7 +126,7 @@ class ModelDescriber:
             phase="describe",
             task=_GROUP.format(human=human, judge=judge, most=MOST_BUCKETS),
             parts=[("descriptions", "\n".join(f"{n}. {said[row]}" for n, row in enumerate(rows, 1)))],
-            schema=obj({"groups": {"type": "array", "items": group}}),
+            schema=obj({"groups": {"type": "array", "items": group, "maxItems": MOST_BUCKETS}}),
             read=read,
         )
 

@@ -297,6 +297,14 @@ def plain(value: Any, what: str, limit: int = 400) -> str:
     return flat
 
 
+def words(limit: int = 400) -> dict[str, Any]:
+    """JSON Schema of a text as :func:`sentence` takes it.
+
+    A model whose form is enforced by grammar cannot go beyond it; one that repeats itself would write until its cap.
+    """
+    return {"type": "string", "minLength": 1, "maxLength": limit}
+
+
 def obj(properties: Mapping[str, Any]) -> dict[str, Any]:
     """JSON Schema of an object with just these keys, all required: the form every provider's strict mode takes."""
     return {

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, prompt_text, sentence
+from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, prompt_text, sentence, words
 from fitter.labels import text
 from fitter.records import Criterion, Draft, DraftBrief
 
 MOST_CRITERIA = 12
 MOST_REASONS = 120
+MOST_TASK = 600  # characters
+MOST_OTHERWISE = 200
 
 _TASK = prompt_text("drafter")
 
@@ -25,8 +27,8 @@ _FRAMINGS = {
 def answers_text(brief_label: Any) -> tuple[str, list[str]]:
     """The answers a criterion may speak for, in words, and as a list."""
     if brief_label.kind == "numeric":
-        words = "The answer is a number. Criteria speak for `higher` or `lower`; `otherwise` is the number, as text."
-        return words, ["higher", "lower"]
+        said = "The answer is a number. Criteria speak for `higher` or `lower`; `otherwise` is the number, as text."
+        return said, ["higher", "lower"]
     names = [text(c) for c in brief_label.classes]
     listed = ", ".join(f"`{n}`" for n in names)
     if brief_label.kind == "multiselect":
@@ -51,12 +53,13 @@ class ModelDrafter:
         Raises:
             NoAdvice: no usable draft in two answers.
         """
-        words, allowed = answers_text(brief.label)
+        answers, allowed = answers_text(brief.label)
+        numeric = brief.label.kind == "numeric"
         task = _TASK.format(
             goal=brief.goal,
             costly="both the same" if brief.costly == "same" else f"missing `{brief.costly}`",
             framing=_FRAMINGS[brief.framing],
-            answers=words,
+            answers=answers,
             most=MOST_CRITERIA,
         )
         if brief.failure is not None:
@@ -75,18 +78,18 @@ class ModelDrafter:
                 ("domain notes", brief.notes or "(none)"),
                 ("reviewers' reasoning, with the label each gave", "\n".join(reasons) or "(none)"),
             ),
-            schema=_schema(allowed),
-            read=lambda value: _read(value, allowed, numeric=brief.label.kind == "numeric"),
+            schema=_schema(allowed, numeric=numeric),
+            read=lambda value: _read(value, allowed, numeric=numeric),
         )
 
 
-def _schema(allowed: list[str]) -> dict[str, Any]:
-    criterion = obj({"label": {"type": "string", "enum": allowed}, "text": {"type": "string"}})
+def _schema(allowed: list[str], *, numeric: bool) -> dict[str, Any]:
+    criterion = obj({"label": {"type": "string", "enum": allowed}, "text": words()})
     return obj(
         {
-            "task": {"type": "string"},
-            "criteria": {"type": "array", "items": criterion},
-            "otherwise": {"type": "string"},
+            "task": words(MOST_TASK),
+            "criteria": {"type": "array", "items": criterion, "maxItems": MOST_CRITERIA},
+            "otherwise": words(MOST_OTHERWISE) if numeric else {"type": "string", "enum": allowed},
         }
     )
 
@@ -106,7 +109,7 @@ def _read(value: Mapping[str, Any], allowed: list[str], *, numeric: bool) -> Dra
         criteria.append(Criterion(id=f"c{n}", label=item["label"], text=sentence(item["text"], f"criterion {n}")))
     if len({(c.label, c.text) for c in criteria}) != len(criteria):
         raise Unfit("a criterion stands there twice")
-    otherwise = sentence(value["otherwise"], "otherwise", 200)
+    otherwise = sentence(value["otherwise"], "otherwise", MOST_OTHERWISE)
     if not numeric and otherwise not in allowed:
         raise Unfit(f"otherwise is none of {allowed}")
-    return Draft(task=sentence(value["task"], "task", 600), criteria=tuple(criteria), otherwise=otherwise)
+    return Draft(task=sentence(value["task"], "task", MOST_TASK), criteria=tuple(criteria), otherwise=otherwise)

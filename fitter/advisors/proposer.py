@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitter.advisors.describer import inside
-from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, plain, prompt_text, sentence
+from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, plain, prompt_text, sentence, words
 from fitter.advisors.drafter import answers_text
 from fitter.records import Change, Criterion, ProposalBrief
 from fitter.textsafe import one_line
@@ -15,6 +15,7 @@ from fitter.textsafe import one_line
 MOST_ERRORS = 10
 _ACTIONS = ("add", "replace", "move", "drop", "set_otherwise", "add_evidence", "drop_evidence", "none")
 _KEYS = ("why", "action", "target_id", "label", "text", "otherwise", "field_name", "field_path")
+_MOST_OTHERWISE, _MOST_NAME, _MOST_PATH = 200, 40, 500  # characters
 
 _TASK = prompt_text("proposer")
 
@@ -36,11 +37,11 @@ class ModelProposer:
         Raises:
             NoAdvice: no usable answer.
         """
-        words, allowed = answers_text(brief.label)
+        answers, allowed = answers_text(brief.label)
         task = _TASK.format(
             goal=brief.goal,
             costly="both the same" if brief.costly == "same" else f"missing `{brief.costly}`",
-            answers=words,
+            answers=answers,
         )
         if brief.rejected is not None:
             why = one_line(brief.rejected, 300)
@@ -73,15 +74,30 @@ class ModelProposer:
             phase="propose",
             task=task,
             parts=parts,
-            schema=_schema(),
+            schema=_schema(brief, allowed),
             read=lambda value: _read(value, brief, allowed),
         )
 
 
-def _schema() -> dict[str, Any]:
-    text = {"type": ["string", "null"]}
-    names = dict.fromkeys(_KEYS[2:], text)
-    return obj({"why": {"type": "string"}, "action": {"type": "string", "enum": list(_ACTIONS)}, **names})
+def _schema(brief: ProposalBrief, allowed: list[str]) -> dict[str, Any]:
+    def text(most: int) -> dict[str, Any]:
+        return {"type": ["string", "null"], "maxLength": most}
+
+    def one_of(names: list[str]) -> dict[str, Any]:
+        return {"type": ["string", "null"], "enum": [*names, None]}
+
+    return obj(
+        {
+            "why": words(),
+            "action": {"type": "string", "enum": list(_ACTIONS)},
+            "target_id": one_of([c.id for c in brief.draft.criteria]),
+            "label": one_of(allowed),
+            "text": text(400),
+            "otherwise": text(_MOST_OTHERWISE),
+            "field_name": text(_MOST_NAME),
+            "field_path": text(_MOST_PATH),
+        }
+    )
 
 
 def _read(value: Mapping[str, Any], brief: ProposalBrief, allowed: list[str]) -> Change | None:
@@ -108,18 +124,18 @@ def _read(value: Mapping[str, Any], brief: ProposalBrief, allowed: list[str]) ->
         added = Criterion(id="new", label=_label(value["label"], allowed), text=sentence(value["text"], "text"))
         return Change(action="add", criterion=added, **base)
     if action == "set_otherwise":
-        otherwise = plain(value["otherwise"], "otherwise", 200)
+        otherwise = plain(value["otherwise"], "otherwise", _MOST_OTHERWISE)
         if brief.label.kind != "numeric":
             otherwise = _label(otherwise, allowed)
         return Change(action="set_otherwise", otherwise=otherwise, **base)
-    name = plain(value["field_name"], "field_name", 40)
+    name = plain(value["field_name"], "field_name", _MOST_NAME)
     if action == "drop_evidence":
         if name not in brief.map_fields:
             raise Unfit(f"field_name is none of {sorted(brief.map_fields)}")
         return Change(action="change_map", map_change={"drop": name}, **base)
     if name in brief.map_fields:
         raise Unfit("field_name is a field that is shown already")
-    field = {"name": name, "path": plain(value["field_path"], "field_path", 500), "why": why}
+    field = {"name": name, "path": plain(value["field_path"], "field_path", _MOST_PATH), "why": why}
     return Change(action="change_map", map_change={"add": field}, **base)
 
 

@@ -42,9 +42,11 @@ class Quirks:
     sends_seed: bool = False
 
 
-_OPENAI_DROPS = frozenset({"uniqueItems", "minLength", "maxLength", "$schema", "$id", "title", "default", "examples"})
+_OPENAI_DROPS = frozenset(
+    {"uniqueItems", "minLength", "maxLength", "maxItems", "$schema", "$id", "title", "default", "examples"}
+)
 _ANTHROPIC_DROPS = _OPENAI_DROPS | {
-    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "maxItems", "minProperties",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minProperties",
     "maxProperties",
 }  # fmt: skip
 
