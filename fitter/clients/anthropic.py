@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fitter.clients.openai import refuse_hidden_headers
-from fitter.clients.options import ClientOptions, Spec, is_loopback, same_host
-from fitter.clients.remote import RemoteClient, Sdk, stop_on_error
+from fitter.clients.opening import extra_headers, named_key, open_remote
+from fitter.clients.options import ClientOptions, Spec, same_host
+from fitter.clients.remote import RemoteClient
 from fitter.clients.retry import Retrier
-from fitter.clients.secrets import Redactor, read_headers, read_key
+from fitter.clients.secrets import read_key
 from fitter.clients.wires import messages_wire
 from fitter.errors import SettingsError
 
 ANTHROPIC_URL = "https://api.anthropic.com"
-
-
-def _sdk(build: Any, *, signs: bool = False) -> Sdk:
-    import anthropic
-
-    return Sdk(
-        open=lambda: build(anthropic),
-        timeout=anthropic.APITimeoutError,
-        connection=anthropic.APIConnectionError,
-        base=anthropic.AnthropicError,
-        signs=signs,
-    )
-
-
-def _common(anthropic: Any, url: str, headers: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "max_retries": 0,
-        "default_headers": {"accept-encoding": "identity", **headers},
-        # The SDK's own default HTTP client; no proxy to this machine, no redirects, bounded error bodies.
-        "http_client": anthropic.DefaultAsyncHttpxClient(
-            trust_env=not is_loopback(url), follow_redirects=False, event_hooks={"response": [stop_on_error]}
-        ),
-        "open_telemetry": False,  # SC-3: nothing leaves the machine but the call
-    }
 
 
 def open_anthropic(spec: Spec, options: ClientOptions, env: Mapping[str, str], retrier: Retrier | None) -> RemoteClient:
@@ -47,31 +23,12 @@ def open_anthropic(spec: Spec, options: ClientOptions, env: Mapping[str, str], r
     Raises:
         SettingsError: no key for Anthropic, or an option that cannot be met.
     """
-    refuse_hidden_headers("ANTHROPIC_CUSTOM_HEADERS", env)
-    _no_api_choice(options)
+    headers = _headers(options, env)
     url = spec.url or ANTHROPIC_URL
     direct = spec.url is None or same_host(spec.url, ANTHROPIC_URL)
-    key_env = options.key_env or ("ANTHROPIC_API_KEY" if direct else None)
-    key = read_key(key_env=key_env, key_command=options.key_command, env=env)
-    if key is None and (direct or options.key_env):
-        raise SettingsError(
-            f"{spec.text} needs a key, and {key_env} is not set",
-            hint="set it in the environment, or name another with key_env or key_command",
-        )
-    headers = read_headers(options.headers, env)
-
-    def build(anthropic: Any) -> Any:
-        return anthropic.AsyncAnthropic(api_key=key or "none", base_url=url, **_common(anthropic, url, headers))
-
-    return RemoteClient(
-        spec=spec,
-        wire=messages_wire(),
-        options=options,
-        redactor=Redactor([*([key] if key else []), *headers.values()]),
-        load_sdk=lambda: _sdk(build),
-        where=url,
-        retrier=retrier,
-    )
+    key = named_key(spec, options, env, own="ANTHROPIC_API_KEY" if direct else None)
+    access = {"api_key": key or "none", "base_url": url}
+    return _open("AsyncAnthropic", access, spec=spec, options=options, headers=headers, key=key, retrier=retrier)
 
 
 def open_bedrock(spec: Spec, options: ClientOptions, env: Mapping[str, str], retrier: Retrier | None) -> RemoteClient:
@@ -80,8 +37,7 @@ def open_bedrock(spec: Spec, options: ClientOptions, env: Mapping[str, str], ret
     Raises:
         SettingsError: no region, or AWS credentials without the SDK's AWS extra.
     """
-    refuse_hidden_headers("ANTHROPIC_CUSTOM_HEADERS", env)
-    _no_api_choice(options)
+    headers = _headers(options, env)
     region = options.region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
     if not region:
         raise SettingsError(f"{spec.text} needs a region", hint="give the option region, or set AWS_REGION")
@@ -91,22 +47,16 @@ def open_bedrock(spec: Spec, options: ClientOptions, env: Mapping[str, str], ret
             f"{spec.text} has no bearer key, and AWS credentials need the SDK's AWS part, which is not installed",
             hint='set AWS_BEARER_TOKEN_BEDROCK, or install it: pip install "anthropic[bedrock]"',
         )
-    headers = read_headers(options.headers, env)
     url = spec.url or f"https://bedrock-runtime.{region}.amazonaws.com"
-
-    def build(anthropic: Any) -> Any:
-        return anthropic.AsyncAnthropicBedrock(
-            api_key=key, aws_region=region, base_url=url, **_common(anthropic, url, headers)
-        )
-
-    secrets = [env.get(n, "") for n in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")]
-    return RemoteClient(
+    return _open(
+        "AsyncAnthropicBedrock",
+        {"api_key": key, "aws_region": region, "base_url": url},
         spec=spec,
-        wire=messages_wire(),
         options=options,
-        redactor=Redactor([*([key] if key else []), *headers.values(), *secrets]),
-        load_sdk=lambda: _sdk(build, signs=True),
-        where=url,
+        headers=headers,
+        key=key,
+        secrets=[env.get(n, "") for n in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")],
+        signs=True,
         retrier=retrier,
     )
 
@@ -117,8 +67,7 @@ def open_vertex(spec: Spec, options: ClientOptions, env: Mapping[str, str], retr
     Raises:
         SettingsError: no region or project, or Google credentials without the SDK's Google extra.
     """
-    refuse_hidden_headers("ANTHROPIC_CUSTOM_HEADERS", env)
-    _no_api_choice(options)
+    headers = _headers(options, env)
     region = options.region or env.get("CLOUD_ML_REGION")
     project = options.project or env.get("ANTHROPIC_VERTEX_PROJECT_ID")
     if not region or not project:
@@ -132,24 +81,60 @@ def open_vertex(spec: Spec, options: ClientOptions, env: Mapping[str, str], retr
             f"{spec.text} has no access token, and the SDK's part for Google credentials is not installed",
             hint='name a token with key_env or key_command, or install it: pip install "anthropic[vertex]"',
         )
-    headers = read_headers(options.headers, env)
     host = "aiplatform.googleapis.com" if region == "global" else f"{region}-aiplatform.googleapis.com"
     url = spec.url or f"https://{host}/v1"
-
-    def build(anthropic: Any) -> Any:
-        return anthropic.AsyncAnthropicVertex(
-            region=region, project_id=project, access_token=key, base_url=url, **_common(anthropic, url, headers)
-        )
-
-    return RemoteClient(
+    return _open(
+        "AsyncAnthropicVertex",
+        {"region": region, "project_id": project, "access_token": key, "base_url": url},
         spec=spec,
-        wire=messages_wire(),
         options=options,
-        redactor=Redactor([*([key] if key else []), *headers.values()]),
-        load_sdk=lambda: _sdk(build, signs=True),
+        headers=headers,
+        key=key,
         where=f"{url} ({project})",
+        signs=True,
         retrier=retrier,
     )
+
+
+def _open(
+    client: str,
+    access: Mapping[str, Any],
+    *,
+    spec: Spec,
+    options: ClientOptions,
+    headers: Mapping[str, str],
+    key: str | None,
+    retrier: Retrier | None,
+    where: str | None = None,
+    secrets: Iterable[str] = (),
+    signs: bool = False,
+) -> RemoteClient:
+    """One of the SDK's clients, by the name of its class."""
+
+    def build(sdk: Any, shared: dict[str, Any]) -> Any:
+        # SC-3: nothing leaves the machine but the call.
+        return getattr(sdk, client)(**access, **shared, open_telemetry=False)
+
+    return open_remote(
+        "anthropic",
+        build,
+        spec=spec,
+        options=options,
+        wire=messages_wire(),
+        url=access["base_url"],
+        headers=headers,
+        key=key,
+        where=where,
+        secrets=secrets,
+        signs=signs,
+        retrier=retrier,
+    )
+
+
+def _headers(options: ClientOptions, env: Mapping[str, str]) -> dict[str, str]:
+    if options.api is not None:
+        raise SettingsError("the option api belongs to openai: models; anthropic, bedrock and vertex have one API")
+    return extra_headers("anthropic", options, env)
 
 
 def _installed(name: str) -> bool:
@@ -157,8 +142,3 @@ def _installed(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:  # the parent package is missing
         return False
-
-
-def _no_api_choice(options: ClientOptions) -> None:
-    if options.api is not None:
-        raise SettingsError("the option api belongs to openai: models; anthropic, bedrock and vertex have one API")

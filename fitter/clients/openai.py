@@ -2,54 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from fitter.clients.options import Api, ClientOptions, Spec, check_url, is_loopback, same_host
-from fitter.clients.remote import RemoteClient, Sdk, stop_on_error
+from fitter.clients.opening import extra_headers, named_key, open_remote
+from fitter.clients.options import ClientOptions, Spec, check_url, same_host
+from fitter.clients.remote import RemoteClient
 from fitter.clients.retry import Retrier
-from fitter.clients.secrets import Redactor, read_headers, read_key
-from fitter.clients.wires import Wire, chat_wire, responses_wire
+from fitter.clients.wires import chat_wire, responses_wire
 from fitter.errors import SettingsError
 
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_API_VERSION = "2025-04-01-preview"
 
 
-def _sdk(build: Any) -> Sdk:
-    import openai
-
-    return Sdk(
-        open=lambda: build(openai),
-        timeout=openai.APITimeoutError,
-        connection=openai.APIConnectionError,
-        base=openai.OpenAIError,
-    )
-
-
-def _http(openai: Any, url: str) -> Any:
-    """The SDK's own default HTTP client; no proxy to this machine, no redirects, bounded error bodies."""
-    return openai.DefaultAsyncHttpxClient(
-        trust_env=not is_loopback(url), follow_redirects=False, event_hooks={"response": [stop_on_error]}
-    )
-
-
-def refuse_hidden_headers(name: str, env: Mapping[str, str]) -> None:
-    """The SDKs add headers from an environment variable, to any server: they would change the instrument unseen.
-
-    Raises:
-        SettingsError: the variable is set.
-    """
-    if env.get(name) or os.environ.get(name):
-        raise SettingsError(
-            f"{name} is set: its headers would go to the model unseen and unrecorded",
-            hint="unset it, and name the headers in fit.toml as env:NAME",
-        )
-
-
-def _wire(api: Api | None, dialect: str, default: Api) -> Wire:
-    return responses_wire(dialect) if (api or default) == "responses" else chat_wire(dialect)
+def _compatible(sdk: Any, shared: dict[str, Any], **rest: Any) -> Any:
+    """A client for a server that is not OpenAI's: the tenant named in the environment is no business of it."""
+    shared["default_headers"] |= {"OpenAI-Organization": sdk.omit, "OpenAI-Project": sdk.omit}
+    return sdk.AsyncOpenAI(**rest, **shared)
 
 
 def open_openai(spec: Spec, options: ClientOptions, env: Mapping[str, str], retrier: Retrier | None) -> RemoteClient:
@@ -60,37 +30,25 @@ def open_openai(spec: Spec, options: ClientOptions, env: Mapping[str, str], retr
     Raises:
         SettingsError: no key for OpenAI, or an option that cannot be met.
     """
-    refuse_hidden_headers("OPENAI_CUSTOM_HEADERS", env)
+    headers = extra_headers("openai", options, env)
     url = spec.url or OPENAI_URL
     at_openai = spec.url is None or same_host(spec.url, OPENAI_URL)
-    key_env = options.key_env or ("OPENAI_API_KEY" if at_openai else None)
-    key = read_key(key_env=key_env, key_command=options.key_command, env=env)
-    if key is None and (at_openai or options.key_env):
-        raise SettingsError(
-            f"{spec.text} needs a key, and {key_env} is not set",
-            hint="set it in the environment, or name another with key_env or key_command",
-        )
-    headers = read_headers(options.headers, env)
+    key = named_key(spec, options, env, own="OPENAI_API_KEY" if at_openai else None)
+    dialect, api = ("openai", "responses") if at_openai else ("compatible", "chat")
 
-    def build(openai: Any) -> Any:
-        extra: dict[str, Any] = {"accept-encoding": "identity", **headers}
-        if not at_openai:
-            extra |= {"OpenAI-Organization": openai.omit, "OpenAI-Project": openai.omit}
-        return openai.AsyncOpenAI(
-            api_key=key or "none",
-            base_url=url,
-            max_retries=0,
-            default_headers=extra,
-            http_client=_http(openai, url),
-        )
+    def build(sdk: Any, shared: dict[str, Any]) -> Any:
+        access = {"api_key": key or "none", "base_url": url}
+        return sdk.AsyncOpenAI(**access, **shared) if at_openai else _compatible(sdk, shared, **access)
 
-    return RemoteClient(
+    return open_remote(
+        "openai",
+        build,
         spec=spec,
-        wire=_wire(options.api, "openai" if at_openai else "compatible", "responses" if at_openai else "chat"),
         options=options,
-        redactor=Redactor([*([key] if key else []), *headers.values()]),
-        load_sdk=lambda: _sdk(build),
-        where=url,
+        wire=responses_wire(dialect) if (options.api or api) == "responses" else chat_wire(dialect),
+        url=url,
+        headers=headers,
+        key=key,
         retrier=retrier,
     )
 
@@ -101,7 +59,7 @@ def open_azure(spec: Spec, options: ClientOptions, env: Mapping[str, str], retri
     Raises:
         SettingsError: no endpoint or no key.
     """
-    refuse_hidden_headers("OPENAI_CUSTOM_HEADERS", env)
+    headers = extra_headers("openai", options, env)
     url = spec.url or env.get("AZURE_OPENAI_ENDPOINT", "").strip().rstrip("/")
     if not url:
         raise SettingsError(
@@ -114,31 +72,24 @@ def open_azure(spec: Spec, options: ClientOptions, env: Mapping[str, str], retri
             "an azure: model is called by Chat Completions",
             hint=f"for the Responses API write openai:{spec.model}@{url}/openai/v1, with the options api and key_env",
         )
-    key_env = options.key_env or "AZURE_OPENAI_API_KEY"
-    key = read_key(key_env=key_env, key_command=options.key_command, env=env)
-    if key is None:
-        raise SettingsError(f"{spec.text} needs a key, and {key_env} is not set")
-    headers = read_headers(options.headers, env)
+    key = named_key(spec, options, env, own="AZURE_OPENAI_API_KEY")
     version = options.api_version or env.get("OPENAI_API_VERSION") or AZURE_API_VERSION
 
-    def build(openai: Any) -> Any:
-        return openai.AsyncAzureOpenAI(
-            azure_endpoint=url,
-            azure_deployment=spec.model,
-            api_version=version,
-            api_key=key,
-            max_retries=0,
-            default_headers={"accept-encoding": "identity", **headers},
-            http_client=_http(openai, url),
+    def build(sdk: Any, shared: dict[str, Any]) -> Any:
+        return sdk.AsyncAzureOpenAI(
+            azure_endpoint=url, azure_deployment=spec.model, api_version=version, api_key=key, **shared
         )
 
-    return RemoteClient(
+    return open_remote(
+        "openai",
+        build,
         spec=spec,
-        wire=chat_wire("azure"),
         options=options,
-        redactor=Redactor([key, *headers.values()]),
-        load_sdk=lambda: _sdk(build),
+        wire=chat_wire("azure"),
+        url=url,
         where=f"{url} ({version})",
+        headers=headers,
+        key=key,
         retrier=retrier,
     )
 
@@ -147,22 +98,17 @@ def open_local(spec: Spec, options: ClientOptions) -> RemoteClient:
     """The loopback server of a local model: Chat Completions, no key, JSON by grammar."""
     url = spec.url or ""
 
-    def build(openai: Any) -> Any:
-        omitted = {"OpenAI-Organization": openai.omit, "OpenAI-Project": openai.omit}
-        return openai.AsyncOpenAI(
-            api_key="none",
-            base_url=url,
-            max_retries=0,
-            default_headers={"accept-encoding": "identity", **omitted},
-            http_client=_http(openai, url),
-        )
+    def build(sdk: Any, shared: dict[str, Any]) -> Any:
+        return _compatible(sdk, shared, api_key="none", base_url=url)
 
-    return RemoteClient(
+    return open_remote(
+        "openai",
+        build,
         spec=spec,
-        wire=chat_wire("local"),
         options=options,
-        redactor=Redactor(),
-        load_sdk=lambda: _sdk(build),
+        wire=chat_wire("local"),
+        url=url,
         where="this machine",
-        retrier=None,
+        headers={},
+        key=None,
     )

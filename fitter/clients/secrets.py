@@ -85,6 +85,19 @@ class Redactor:
         text = _SHAPES.sub(MASK, self.exact(text[: limit * 20]))
         return one_line(_HALF_MASKED.sub(MASK, self.known(text)), limit)
 
+    def words(self, text: str) -> str:
+        """:meth:`detail` of any text whatever, and never nothing."""
+        return self.detail(clean(text)) or "(no message)"
+
+
+def clean(text: str) -> str:
+    """Lone surrogates replaced: they cannot be stored or sent on as UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
 
 def read_key(*, key_env: str | None, key_command: str | None, env: Mapping[str, str]) -> str | None:
     """The key from the command (first) or the environment variable; None when neither is named or set.

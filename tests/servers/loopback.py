@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -91,14 +92,15 @@ def with_faults(script: Script, *faults: tuple[Callable[[Asked], bool], Callable
 
 
 class Server:
-    """The server; a context manager. ``script`` may be replaced while it runs."""
+    """The server; a context manager. ``script`` may be replaced while it runs; with ``tls`` it speaks HTTPS."""
 
-    def __init__(self, script: Script, *, port: int = 0) -> None:
+    def __init__(self, script: Script, *, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self.script = script
         self.asked: list[Asked] = []
         self.most_at_once = 0
         self.connections = 0
         self._port = port
+        self._tls = tls
         self._open = 0
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -157,7 +159,7 @@ class Server:
                 with contextlib.suppress(ConnectionError, RuntimeError):
                     writer.close()
 
-        server = await asyncio.start_server(welcome, "127.0.0.1", self._port, limit=2**20, backlog=512)
+        server = await asyncio.start_server(welcome, "127.0.0.1", self._port, limit=2**20, backlog=512, ssl=self._tls)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
