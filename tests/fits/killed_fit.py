@@ -7,10 +7,12 @@ Prints one JSON object. The stand-in runs in the calling process and counts.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import signal
+import sqlite3
 import sys
 import time
 import traceback
@@ -46,6 +48,15 @@ def child(workspace: Path, url: str) -> int:
     os._exit(0)
 
 
+def calls_made(workspace: Path) -> int:
+    """Calls that are durable in the journal by now."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{workspace}/runs/calls.sqlite?mode=ro", uri=True)) as journal:
+            return int(journal.execute("SELECT count(*) FROM calls").fetchone()[0])
+    except sqlite3.OperationalError:  # not there yet
+        return 0
+
+
 def ended(pid: int) -> bool:
     """True when the child ended well, False when it was killed; anything else is a failure of the product."""
     _, status = os.waitpid(pid, 0)
@@ -62,8 +73,12 @@ def main() -> None:
     chance, wanted = random.Random(int(sys.argv[3])), int(sys.argv[4])
     kills, over = 0, False
     while kills < wanted and not over:
+        # After so many more calls, not after so many seconds: a slow machine is killed as often as a fast one.
+        until = calls_made(workspace) + chance.randint(0, 14)
         pid = child(workspace, url)
-        time.sleep(chance.uniform(0.3, 1.6))
+        while calls_made(workspace) < until and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0.0, 0.3))
         os.kill(pid, signal.SIGKILL)
         over = ended(pid)
         kills += not over
