@@ -74,11 +74,11 @@ def main() -> None:
     kills, over = 0, False
     while kills < wanted and not over:
         # After so many more calls, not after so many seconds: a slow machine is killed as often as a fast one.
-        until = calls_made(workspace) + chance.randint(0, 14)
+        until = calls_made(workspace) + chance.randint(0, 6)
         pid = child(workspace, url)
         while calls_made(workspace) < until and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             time.sleep(0.01)
-        time.sleep(chance.uniform(0.0, 0.3))
+        time.sleep(chance.uniform(0.0, 0.1))
         os.kill(pid, signal.SIGKILL)
         over = ended(pid)
         kills += not over

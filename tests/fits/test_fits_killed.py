@@ -38,12 +38,11 @@ def test_lo7_sigkill_again_and_again_with_the_server_counting(tmp_path: Path) ->
             return json.loads(done.stdout)["kills"], Counter(asked.body for asked in server.asked)
 
     _, plain = drive("plain", 0)
-    kills, asked = drive("killed", 12)
-    assert kills >= 10
+    kills, asked = drive("killed", 30)
+    assert kills >= 25
     assert set(asked) == set(plain)
     twice = sum((asked - plain).values())
     # What a kill can lose: calls in flight, and answers of the last moments that were not durable yet (docs/calls.md).
-    assert twice <= kills * 3 * CONCURRENCY
-    assert twice < sum(plain.values()) / 2
+    assert twice <= kills * 2 * CONCURRENCY
     assert fits.decisions(tmp_path / "killed") == fits.decisions(tmp_path / "plain")
     fits.no_key_in(tmp_path / "killed")
