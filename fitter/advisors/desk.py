@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from fitter.calls.budget import Budget
 from fitter.calls.journal import Journal
 from fitter.calls.record import CallRecord, Role, call_key
-from fitter.clients.base import Message, ModelClient, ModelRequest, ModelSettings, Reply, Usage
+from fitter.clients.base import Message, ModelClient, ModelRequest, ModelSettings, Reply
 from fitter.clients.probe import accepted_names
 from fitter.errors import Outage, RunError
 from fitter.jsonio import JSONFault, canonical, digest, sha256, strict_loads
@@ -160,8 +160,8 @@ class Desk:
         if budget is not None:  # read anew from the journal each time: what is made is on record before the next call
             budget.reserve(budget.worst(request, first=attempt, last=attempt))
         reply = asyncio.run(self._complete(request, call))
-        usage = reply.usage or Usage()
-        record = CallRecord(
+        record = CallRecord.of(
+            reply,
             key=key,
             run_id=self.run_id,
             phase=phase,
@@ -171,18 +171,6 @@ class Desk:
             spec=self.client.spec,
             instrument=instrument,
             request_hash=request_hash,
-            outcome=reply.outcome,
-            model=reply.model,
-            text=reply.text,
-            detail=reply.detail,
-            raw=reply.raw,
-            raw_sha256=sha256(reply.raw) if reply.raw else "",
-            raw_bytes=len(reply.raw),
-            input_tokens=usage.input,
-            cached_tokens=usage.cached,
-            output_tokens=usage.output,
-            reasoning_tokens=usage.reasoning,
-            latency_s=reply.latency_s,
             at=time.time(),
         )
         record = journal.append_now(record)

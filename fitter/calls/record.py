@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from fitter.clients.base import Reply, Usage
+from fitter.jsonio import sha256
 from fitter.records import UnusableReason
 
 Role: TypeAlias = Literal["judge", "drafter", "describer", "proposer"]
@@ -64,6 +66,53 @@ class CallRecord:
     reasoning_tokens: int | None = None
     latency_s: float = 0.0
     at: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        reply: Reply,
+        *,
+        key: str,
+        run_id: str,
+        phase: str,
+        role: Role,
+        spec: str,
+        instrument: str,
+        request_hash: str,
+        at: float,
+        row: str = "",
+        run: int = 0,
+        attempt: int = 1,
+        fault: UnusableReason | None = None,
+    ) -> CallRecord:
+        """The record of a reply; see the attributes for the rest."""
+        usage = reply.usage or Usage()
+        return cls(
+            key=key,
+            run_id=run_id,
+            phase=phase,
+            role=role,
+            row=row,
+            run=run,
+            attempt=attempt,
+            spec=spec,
+            instrument=instrument,
+            request_hash=request_hash,
+            outcome=reply.outcome,
+            fault=fault,
+            model=reply.model,
+            text=reply.text,
+            detail=reply.detail,
+            raw=reply.raw,
+            raw_sha256=sha256(reply.raw) if reply.raw else "",
+            raw_bytes=len(reply.raw),
+            input_tokens=usage.input,
+            cached_tokens=usage.cached,
+            output_tokens=usage.output,
+            reasoning_tokens=usage.reasoning,
+            latency_s=reply.latency_s,
+            at=at,
+        )
 
     def same_answer(self, other: CallRecord) -> bool:
         """True when both hold the same answer to the same request; clocks and latencies do not count."""
