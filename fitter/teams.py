@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ def split_options(options: Mapping[str, Any]) -> tuple[ModelSettings, dict[str, 
     return ModelSettings(**call), {k: v for k, v in options.items() if k not in _CALL}
 
 
+def _capped(settings: ModelSettings, spec: str, *, advice: bool = False) -> ModelSettings:
+    """A local model is always asked with a cap, so that a retry and a budget reckon with it."""
+    if not spec.startswith("local:") or settings.max_output_tokens is not None:
+        return settings
+    from fitter.clients.local import ADVICE_CAP, DEFAULT_CAP
+
+    return replace(settings, max_output_tokens=ADVICE_CAP if advice else DEFAULT_CAP)
+
+
 def open_team(settings: FitSettings, journal: Path, run_id: str) -> Team:
     """Judge and strategies; makes no call.
 
@@ -52,7 +62,8 @@ def open_team(settings: FitSettings, journal: Path, run_id: str) -> Team:
         SettingsError: a spec, option or key that cannot work.
     """
     check_budget(settings)
-    model_settings, rest = split_options(settings.judge_options)
+    given, rest = split_options(settings.judge_options)
+    model_settings = _capped(given, settings.judge or "")
     judge = open_client(settings.judge or "", make_options({"concurrency": settings.concurrency, **rest}))
     spec = settings.proposer or settings.judge
     if spec == "lexicon":
@@ -68,9 +79,10 @@ def open_team(settings: FitSettings, journal: Path, run_id: str) -> Team:
             clients={"judge": judge},
         )
     same = spec == settings.judge and not settings.proposer_options
-    advisor_settings, advisor_rest = (model_settings, rest) if same else split_options(settings.proposer_options)
+    advisor_settings, advisor_rest = (given, rest) if same else split_options(settings.proposer_options)
     if (spec or "").startswith("replay:"):
         raise SettingsError("--proposer cannot be replay: recorded passes hold no advice", hint="lexicon, or a model")
+    advisor_settings = _capped(advisor_settings, spec or "", advice=True)
     advisors = judge if same else open_client(spec or "", make_options(advisor_rest))
     desk = Desk(
         client=advisors,

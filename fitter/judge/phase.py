@@ -106,7 +106,8 @@ class Phase:
 
     def __post_init__(self) -> None:
         self.total = sum(len(self._runs_of(item)) for item in self.items)
-        self.workers = min(self.concurrency, max(1, self.total))
+        most = getattr(self.client, "calls_at_once", self.concurrency)  # more would only wait, and delay a Ctrl-C
+        self.workers = min(self.concurrency, most, max(1, self.total))
         self.asked = asked_model(self.client)
         self.spec = self.client.spec
         self.instrument = digest(self.client.identity)
@@ -126,6 +127,7 @@ class Phase:
         self.rows = self._rows()
         self.turn_over = False
         self.turn_began = self.shown = time.monotonic()
+        self.told: tuple[int, int, int] | None = None  # what on_progress heard last: a slow client's end comes twice
 
     async def go(self, *, made_before: int) -> PassResult:
         """Makes the passes; returns or raises when everything in flight is recorded.
@@ -391,10 +393,10 @@ class Phase:
         )
 
     def _progress(self, *, last: bool = False) -> None:
-        now = time.monotonic()
-        if self.on_progress is not None and (last or now - self.shown >= _PROGRESS_SECONDS):
-            self.shown = now
-            self.on_progress(len(self.passes), self.total, self.failures)
+        now, state = time.monotonic(), (len(self.passes), self.total, self.failures)
+        if self.on_progress is not None and state != self.told and (last or now - self.shown >= _PROGRESS_SECONDS):
+            self.shown, self.told = now, state
+            self.on_progress(*state)
 
 
 def asked_model(client: ModelClient) -> str:

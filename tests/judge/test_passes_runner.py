@@ -74,6 +74,15 @@ def test_workers_are_bounded_and_rows_go_in_order(path: Path) -> None:
     assert started == [f"Reply {n}" for n in range(10) for _ in range(3)]
 
 
+def test_a_client_that_answers_one_call_at_a_time_is_asked_no_more(path: Path) -> None:
+    class One(Scripted):
+        calls_at_once = 1
+
+    client = One(wait=0.001)
+    judge(path, client, rows=4, concurrency=8)
+    assert client.most_in_flight == 1
+
+
 def test_lo7_a_second_time_nothing_is_called(path: Path) -> None:
     first = judge(path, Scripted(by_hash), rows=40)
     client = Scripted(by_hash)
@@ -318,6 +327,7 @@ def test_progress_ends_with_everything(path: Path, monkeypatch: pytest.MonkeyPat
     assert told[-1] == (30, 30, sum(p.unusable is not None for p in result.passes))
     assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
     assert len(told) > 3
+    assert len(set(told)) == len(told)  # nothing is told twice, the end least of all
 
 
 def test_a_client_that_never_waits_does_not_starve_the_event_loop(path: Path) -> None:
@@ -335,7 +345,7 @@ def test_a_client_that_never_waits_does_not_starve_the_event_loop(path: Path) ->
         beside = asyncio.create_task(clock())
         with Journal(path) as journal:
             await run_passes(
-                client=Scripted(), prompt=PROMPT, items=items_for(PROMPT, 700), runs=3, settings=ModelSettings(),
+                client=Scripted(), prompt=PROMPT, items=items_for(PROMPT, 3000), runs=3, settings=ModelSettings(),
                 journal=journal, run_id="fit-1", phase="v0",
             )  # fmt: skip
         beside.cancel()
