@@ -13,7 +13,7 @@ from fitter.advisors import Desk, ModelChecker, ModelDescriber, ModelDrafter, Mo
 from fitter.calls.budget import check_budget, open_budget
 from fitter.calls.journal import Journal
 from fitter.calls.record import CallRecord, Role, call_key
-from fitter.clients.base import ModelClient, ModelRequest, ModelSettings, Reply, Usage
+from fitter.clients.base import ModelClient, ModelRequest, ModelSettings, Reply
 from fitter.clients.instrument import Instrument
 from fitter.clients.options import make_options
 from fitter.clients.probe import Probe, settle
@@ -143,8 +143,8 @@ def adopt_instruments(team: Team, record: Mapping[str, Any]) -> None:
 
 def _record(client: ModelClient, request: ModelRequest, reply: Reply, run_id: str, role: Role) -> CallRecord:
     request_hash, instrument = sha256(request.to_bytes()), digest(client.identity)
-    usage = reply.usage or Usage()
-    return CallRecord(
+    return CallRecord.of(
+        reply,
         key=call_key(
             run_id=run_id,
             request_hash=request_hash,
@@ -160,17 +160,5 @@ def _record(client: ModelClient, request: ModelRequest, reply: Reply, run_id: st
         spec=client.spec,
         instrument=instrument,
         request_hash=request_hash,
-        outcome=reply.outcome,
-        model=reply.model,
-        text=reply.text,
-        detail=reply.detail,
-        raw=reply.raw,
-        raw_sha256=sha256(reply.raw) if reply.raw else "",
-        raw_bytes=len(reply.raw),
-        input_tokens=usage.input,
-        cached_tokens=usage.cached,
-        output_tokens=usage.output,
-        reasoning_tokens=usage.reasoning,
-        latency_s=reply.latency_s,
         at=time.time(),
     )

@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 from fitter.calls.budget import NOTHING, Amount, Budget, total
 from fitter.calls.journal import Journal
 from fitter.calls.record import CallRecord, call_key
-from fitter.clients.base import ModelClient, ModelRequest, ModelSettings, Reply, Usage
+from fitter.clients.base import ModelClient, ModelRequest, ModelSettings, Reply
 from fitter.errors import Outage
-from fitter.jsonio import digest, sha256
+from fitter.jsonio import digest
 from fitter.judge.prompt import JudgePrompt
 from fitter.judge.prompt import request as build_request
 from fitter.judge.retry import MAX_ATTEMPTS, next_request, read_reply, to_pass
@@ -341,8 +341,8 @@ class Phase:
         else:
             request_hash = request.digest
             key = self._key(task.row, task.run, request_hash, attempt)
-        usage = reply.usage or Usage()
-        return CallRecord(
+        return CallRecord.of(
+            reply,
             key=key,
             run_id=self.run_id,
             phase=self.phase,
@@ -353,19 +353,7 @@ class Phase:
             spec=self.spec,
             instrument=self.instrument,
             request_hash=request_hash,
-            outcome=reply.outcome,
             fault=reading.reason if isinstance(reading, Fault) else None,
-            model=reply.model,
-            text=reply.text,
-            detail=reply.detail,
-            raw=reply.raw,
-            raw_sha256=sha256(reply.raw) if reply.raw else "",
-            raw_bytes=len(reply.raw),
-            input_tokens=usage.input,
-            cached_tokens=usage.cached,
-            output_tokens=usage.output,
-            reasoning_tokens=usage.reasoning,
-            latency_s=reply.latency_s,
             at=time.time(),
         )
 
