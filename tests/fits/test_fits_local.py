@@ -65,16 +65,16 @@ def killed_after(workspace: Path, calls: int, *argv: object) -> str | None:
 
 
 def test_judge_and_advisors_are_a_real_model_killed_resumed_and_replayed(tmp_path: Path) -> None:
-    for notes in ("", "Be strict.", "Be kind.", "Be brief."):  # a draft of such a model is refused as often as not
-        ws = tmp_path / f"ws {notes}"
-        failed = killed_after(ws, 4, *given(tmp_path, proposer=SPEC, max_iterations="1", notes=notes))
+    # A draft of such a model is refused as often as not; where each is, the model still judges another's draft.
+    for proposer, notes in ((SPEC, ""), (SPEC, "Be strict."), (SPEC, "Be kind."), ("lexicon", "")):
+        ws = tmp_path / f"ws {proposer} {notes}"
+        failed = killed_after(ws, 4, *given(tmp_path, proposer=proposer, max_iterations="1", notes=notes))
         before = journal(ws)
         if failed is None:
             break
         assert "there is no first draft" in failed
         assert {call["role"] for call in before} == {"judge", "proposer", "drafter"}  # both probes, and the drafter
-    else:
-        return
+    assert failed is None
     done = cli("--workspace", ws, "resume", RUN)
     assert done.code in (0, 3), done.all
     after = journal(ws)
@@ -90,8 +90,7 @@ def test_judge_and_advisors_are_a_real_model_killed_resumed_and_replayed(tmp_pat
     # A real model: it names itself, bills tokens, and its draft is its own.
     assert {call["model"] for call in after} == {"SmolLM2-135M-Instruct.Q4_1.gguf"}
     assert all(call["input_tokens"] > 0 and call["output_tokens"] > 0 for call in after)
-    assert {"judge", "drafter"} <= {call["role"] for call in after}
-    assert any(call["outcome"] == "ok" and call["role"] == "drafter" for call in after)
+    assert proposer == "lexicon" or any(call["outcome"] == "ok" and call["role"] == "drafter" for call in after)
     assert {call["outcome"] for call in after} <= {"ok", "length"}  # under grammar nothing else ends a call
     passes = [json.loads(line) for line in (folder / "passes" / "000.jsonl").read_text().splitlines()][1:]
     assert len(passes) == ROWS * RUNS
