@@ -33,8 +33,12 @@ class ModelDescriber:
         """What identifies it."""
         return self.desk.identity
 
-    def describe(self, errors: Sequence[ErrorRow]) -> list[Bucket]:
+    def describe(self, errors: Sequence[ErrorRow], *, again: int = 0) -> list[Bucket]:
         """Every error row in exactly one bucket, ranked by size, then name.
+
+        Args:
+            errors: what best gets wrong.
+            again: how many times in a row this was asked without a usable answer; each time the model is asked anew.
 
         Raises:
             NoAdvice: no usable answer.
@@ -42,14 +46,14 @@ class ModelDescriber:
         ordered = sorted(errors, key=lambda e: e.row)
         said: dict[str, str] = {}
         for at in range(0, len(ordered), BATCH):
-            said.update(self._descriptions(ordered[at : at + BATCH]))
+            said.update(self._descriptions(ordered[at : at + BATCH], again))
         buckets: list[Bucket] = []
         for human, judge in sorted({(e.human, e.judge) for e in ordered}):
             rows = [e.row for e in ordered if (e.human, e.judge) == (human, judge)]
-            buckets += self._groups(human, judge, rows, said)
+            buckets += self._groups(human, judge, rows, said, again)
         return sorted(buckets, key=lambda b: (-len(b.rows), b.name))
 
-    def _descriptions(self, batch: Sequence[ErrorRow]) -> dict[str, str]:
+    def _descriptions(self, batch: Sequence[ErrorRow], again: int) -> dict[str, str]:
         parts = []
         for n, error in enumerate(batch, 1):
             reasons = " / ".join(error.human_reasons) or "(none given)"
@@ -82,9 +86,10 @@ class ModelDescriber:
             parts=parts,
             schema=obj({"errors": {"type": "array", "items": item, "maxItems": len(batch)}}),
             read=read,
+            call=again,
         )
 
-    def _groups(self, human: str, judge: str, rows: Sequence[str], said: Mapping[str, str]) -> list[Bucket]:
+    def _groups(self, human: str, judge: str, rows: Sequence[str], said: Mapping[str, str], again: int) -> list[Bucket]:
         direction = f"{human} → {judge}"
         if len(rows) == 1:
             name = f"{direction}: single"
@@ -128,6 +133,7 @@ class ModelDescriber:
             parts=[("descriptions", "\n".join(f"{n}. {said[row]}" for n, row in enumerate(rows, 1)))],
             schema=obj({"groups": {"type": "array", "items": group, "maxItems": MOST_BUCKETS}}),
             read=read,
+            call=again,
         )
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitter.advisors.desk import Desk, Unfit, cut, exactly, obj, prompt_text, sentence, words
-from fitter.labels import text
+from fitter.jsonio import strict_loads
+from fitter.labels import LabelSchema, from_json, text
 from fitter.records import Criterion, Draft, DraftBrief
 
 MOST_CRITERIA = 12
 MOST_REASONS = 120
 MOST_TASK = 600  # characters
 MOST_OTHERWISE = 200
+MOST_NUMBER = 24
 
 _TASK = prompt_text("drafter")
 
@@ -79,7 +81,7 @@ class ModelDrafter:
                 ("reviewers' reasoning, with the label each gave", "\n".join(reasons) or "(none)"),
             ),
             schema=_schema(allowed, numeric=numeric),
-            read=lambda value: _read(value, allowed, numeric=numeric),
+            read=lambda value: _read(value, allowed, brief.label),
         )
 
 
@@ -89,12 +91,25 @@ def _schema(allowed: list[str], *, numeric: bool) -> dict[str, Any]:
         {
             "task": words(MOST_TASK),
             "criteria": {"type": "array", "items": criterion, "maxItems": MOST_CRITERIA},
-            "otherwise": words(MOST_OTHERWISE) if numeric else {"type": "string", "enum": allowed},
+            "otherwise": words(MOST_NUMBER) if numeric else {"type": "string", "enum": allowed},
         }
     )
 
 
-def _read(value: Mapping[str, Any], allowed: list[str], *, numeric: bool) -> Draft:
+def _check_number(otherwise: str, label: LabelSchema) -> None:
+    try:
+        admitted = label.admits(from_json(strict_loads(otherwise), "numeric"))
+    except ValueError:
+        admitted = False
+    if not admitted:
+        bounds = [f"at least {label.minimum:g}"] if label.minimum is not None else []
+        bounds += [f"at most {label.maximum:g}"] if label.maximum is not None else []
+        kind = "whole number" if label.is_integer else "number"
+        raise Unfit(f"otherwise is not a {kind} in digits and nothing else" + "".join(f", {b}" for b in bounds))
+
+
+def _read(value: Mapping[str, Any], allowed: list[str], label: LabelSchema) -> Draft:
+    numeric = label.kind == "numeric"
     exactly(value, ("task", "criteria", "otherwise"))
     given = value["criteria"]
     if not isinstance(given, list) or not 1 <= len(given) <= MOST_CRITERIA:
@@ -109,7 +124,9 @@ def _read(value: Mapping[str, Any], allowed: list[str], *, numeric: bool) -> Dra
         criteria.append(Criterion(id=f"c{n}", label=item["label"], text=sentence(item["text"], f"criterion {n}")))
     if len({(c.label, c.text) for c in criteria}) != len(criteria):
         raise Unfit("a criterion stands there twice")
-    otherwise = sentence(value["otherwise"], "otherwise", MOST_OTHERWISE)
-    if not numeric and otherwise not in allowed:
+    otherwise = sentence(value["otherwise"], "otherwise", MOST_NUMBER if numeric else MOST_OTHERWISE)
+    if numeric:
+        _check_number(otherwise, label)
+    elif otherwise not in allowed:
         raise Unfit(f"otherwise is none of {allowed}")
     return Draft(task=sentence(value["task"], "task", MOST_TASK), criteria=tuple(criteria), otherwise=otherwise)

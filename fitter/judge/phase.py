@@ -370,13 +370,14 @@ class Phase:
             self.halted = True
 
     def _raise_outage(self) -> None:
-        short = {p.row for p in self.passes if p.unusable == "unavailable"}
+        lost = [p.row for p in self.passes if p.unusable == "unavailable"]
+        short = set(lost)
         if not short and len(self.passes) == self.total:
             return
         why = f" (last: {self.last_silence})" if self.last_silence else ""
         raise Outage(
             f"{one_line(self.spec, 60)} gave no answer for {len(short)} of {len(self.items)} rows{why}; "
-            f"{len(self.passes)} of {self.total} passes were made",
+            f"{len(self.passes) - len(lost)} of {self.total} passes were answered",
             hint="everything that was answered is kept; `fitter resume` asks for the rest when the model is back",
         )
 

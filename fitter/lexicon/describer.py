@@ -23,7 +23,7 @@ class LexiconDescriber:
         """What identifies it, as JSON."""
         return identity(load(), "describer")
 
-    def describe(self, errors: Sequence[ErrorRow]) -> list[Bucket]:
+    def describe(self, errors: Sequence[ErrorRow], *, again: int = 0) -> list[Bucket]:  # noqa: ARG002
         """Every error row in exactly one bucket; buckets by size, then name.
 
         Within a direction the concept that most reviewers' reasons share makes the first bucket, the one that most of

@@ -29,8 +29,16 @@ class Describer(Protocol):
         """What identifies it, as JSON."""
         ...
 
-    def describe(self, errors: Sequence[ErrorRow]) -> list[Bucket]:
-        """Every error row is in exactly one bucket; buckets ranked by size, then name."""
+    def describe(self, errors: Sequence[ErrorRow], *, again: int = 0) -> list[Bucket]:
+        """Every error row is in exactly one bucket; buckets ranked by size, then name.
+
+        Args:
+            errors: what best gets wrong.
+            again: how many iterations in a row asked this and got no usable answer.
+
+        Raises:
+            NoAdvice: no usable answer.
+        """
         ...
 
 

@@ -80,6 +80,15 @@ def test_a_numeric_label_is_drafted_with_directions_and_a_number(tmp_path: Path)
     assert "`higher` or `lower`" in client.system
 
 
+@pytest.mark.parametrize("said", ["three", "3 (neutral)", "NaN", "9", "0", "true", "1e999", '"3"'])
+def test_nu1_a_closing_answer_that_is_no_number_of_the_label_is_asked_for_once_more(tmp_path: Path, said: str) -> None:
+    label = NUMBER.model_copy(update={"minimum": 1.0, "maximum": 5.0})
+    good = {"task": "Score it.", "criteria": [{"label": "higher", "text": "It acts."}], "otherwise": "3"}
+    made, client = desk(tmp_path, {**good, "otherwise": said}, good)
+    assert ModelDrafter(made).draft(draft_brief(label, costly="same")).otherwise == "3"
+    assert "otherwise is not a number in digits" in client.asked[1].messages[-1].text
+
+
 # -- describer ---------------------------------------------------------------------------------------------------------
 
 

@@ -203,6 +203,28 @@ def test_lo2_a_drafter_without_a_usable_answer_ends_the_run_with_what_to_do(tmp_
     assert caught.value.exit_code == 1
 
 
+def test_lo5_a_describer_that_fails_once_is_asked_anew_by_the_next_iteration(tmp_path: Path) -> None:
+    """Three identical questions that are looked up are not three iterations: a first failure must not end the loop."""
+
+    def describe(heard: Heard, n: int) -> Any:
+        if n <= 2:  # the question and its one retry
+            return "I would rather not."
+        count = sum(name.startswith("interaction ") and ":" not in name for name in heard.parts)
+        return {"errors": [{"n": k, "description": "It is vague."} for k in range(1, count + 1)]}
+
+    answers = fit(tmp_path, {"describer": describe}, max_iterations=2)
+    first, second = (record(tmp_path, f"decisions/00{n}.json") for n in (1, 2))
+    assert first["attempt"]["basis"].startswith("the describer twice gave no usable answer")
+    assert second["candidate"] is not None
+    assert len(answers.asked["describer"]) >= 3
+
+
+def test_lo5_a_describer_that_never_answers_is_asked_three_times_over(tmp_path: Path) -> None:
+    answers = fit(tmp_path, {"describer": lambda heard, n: "no"}, max_iterations=9)
+    assert len(answers.asked["describer"]) == 3 * 2
+    assert record(tmp_path, "stop.json")["reason"] == "no_change"
+
+
 def test_lo2_a_redraft_that_cannot_be_had_leaves_the_first_draft_at_no_cost(tmp_path: Path) -> None:
     def draft(heard: Heard, n: int) -> Any:
         only = {"task": "Grade it.", "criteria": [{"label": "good", "text": "The reply is written in words."}]}

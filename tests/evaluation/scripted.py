@@ -75,7 +75,7 @@ class Strategies:
         criteria = tuple(Criterion(id=f"c{k}", label=tag, text=about(tag)) for k, tag in enumerate(known))
         return Draft(task="Tag the reply.", criteria=criteria, otherwise='["billing"]')
 
-    def describe(self, errors: Sequence[ErrorRow]) -> list[Bucket]:
+    def describe(self, errors: Sequence[ErrorRow], *, again: int = 0) -> list[Bucket]:
         rows = tuple(sorted(e.row for e in errors))
         return [Bucket(name="all of them", direction="any", description="every error", rows=rows)]
 

@@ -64,7 +64,7 @@ class Describer:
 
     identity: Mapping[str, Any] = field(default_factory=lambda: {"describer": "scripted"})
 
-    def describe(self, errors: Sequence[ErrorRow]) -> list[Bucket]:
+    def describe(self, errors: Sequence[ErrorRow], *, again: int = 0) -> list[Bucket]:
         ways = sorted({f"{e.human} → {e.judge}" for e in errors})
         return [
             Bucket(

@@ -10,7 +10,7 @@ import pytest
 
 from fitter import fitting
 from fitter.clients.base import Reply
-from fitter.errors import BudgetReached
+from fitter.errors import BudgetReached, RunError
 from fitter.jsonio import canonical
 from fitter.labels import from_json
 from fitter.loop.early import recompute
@@ -296,3 +296,12 @@ def test_lo4_a_change_that_copies_a_row_is_refused_and_counted(tmp_path: Path, m
     assert "copies a run" in made.proposer.briefs[1].rejected
     assert not made.store().has("prompts/001.json")
     assert re.search(r"guards refused [1-9]", made.report())
+
+
+def test_lo2_a_draft_that_no_prompt_can_hold_is_the_drafters_fault_and_not_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(tmp_path, monkeypatch, wrong_on(1), drafts=[draft(("bad", "Start."), otherwise="ugly")])
+    with pytest.raises(RunError, match="there is no first draft: the draft cannot stand in a prompt") as caught:
+        made.fit(queue(tmp_path / "q.jsonl", rows()), max_iterations=0)
+    assert caught.value.exit_code == 1

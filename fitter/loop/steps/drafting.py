@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fitter.errors import BadInput, RunError
+from fitter.errors import BadInput, RunError, UserError
 from fitter.evidence.isolation import prove_isolation
 from fitter.evidence.map import EvidenceMap
 from fitter.evidence.propose_map import NoEvidence, propose_map
 from fitter.evidence.render import build_clear_prompt, field_states
 from fitter.jsonio import JSONFault, pretty, strict_loads
+from fitter.judge.frame import checked
 from fitter.labels import text
 from fitter.loop.deps import Deps
 from fitter.loop.guard import Corpus, Violation, check_draft
@@ -224,7 +225,12 @@ def _drafted(fit: Fit, found: EvidenceMap, failure: str | None) -> tuple[Draft, 
         raise NoAdvice(
             "the drafter twice wrote a draft that the guards refuse: " + "; ".join(v.message for v in violations[:3])
         )
-    return Draft(task=made.task, criteria=kept, otherwise=made.otherwise), refused
+    pruned = Draft(task=made.task, criteria=kept, otherwise=made.otherwise)
+    try:
+        checked(pruned, fit.label)
+    except UserError as fault:  # whoever drafted, it is no mistake of the user's
+        raise NoAdvice(f"the draft cannot stand in a prompt: {fault.message}") from None
+    return pruned, refused
 
 
 def _recorded(violations: Sequence[Violation]) -> list[dict[str, str]]:

@@ -100,7 +100,8 @@ def census(deps: Deps, state: State) -> dict[str, Any]:
         return {"iteration": at, "candidate": None, "no_change": "no standing vote differs from its label"}
     deps.progress.phase(f"iteration {at}: {len(errors)} errors")
     try:
-        buckets = _recordable(fit, best, check_buckets(fit.team.describer.describe(errors), errors))
+        described = fit.team.describer.describe(errors, again=_unanswered(fit, at))
+        buckets = _recordable(fit, best, check_buckets(described, errors))
     except NoAdvice as fault:
         return {"iteration": at, "candidate": None, "no_change": str(fault)}
     target = target_bucket(buckets, fit.attempts())
@@ -109,6 +110,16 @@ def census(deps: Deps, state: State) -> dict[str, Any]:
                                       "target": target.name},
     )  # fmt: skip
     return {"iteration": at, "candidate": None, "no_change": None}
+
+
+def _unanswered(fit: Fit, iteration: int) -> int:
+    """Iterations just before this one whose errors nobody described: the same question is put anew, not looked up."""
+    count = 0
+    while count + 1 < iteration:
+        if fit.store.has(f"census/{number(iteration - count - 1)}.json"):
+            break
+        count += 1
+    return count
 
 
 def passes_of(fit: Fit, version: Version) -> list[Pass]:
