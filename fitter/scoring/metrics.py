@@ -119,7 +119,7 @@ class Metric:
         )
         reason = metric.refuses(kind, len(classes))
         if reason is not None:
-            raise SettingsError(f"metric {written!r} does not fit: {reason}", hint=f"choose one of: {FORMS}")
+            raise SettingsError(f"metric {written!r} does not fit: {reason}", hint=_what_fits(name, kind, len(classes)))
         return metric
 
     @property
@@ -185,6 +185,21 @@ class Metric:
             if floor is None
             else Floor(target=from_json(floor["class"], one), minimum=float(floor["minimum"])),
         )
+
+
+def _what_fits(name: str, kind: LabelKind, classes: int) -> str:
+    """What to choose instead of a metric that does not fit."""
+    forms = [f for f in FORMS.split(", ") if Metric(name=_name_of(f)).refuses(kind, classes) is None]
+    hint = f"a {kind} label takes one of: {', '.join(forms)}"
+    if name in _NUMERIC:
+        hint += "; where the labels are numbers, say so with --label-kind numeric"
+    return hint
+
+
+def _name_of(form: str) -> MetricName:
+    name = form.partition(":")[0]
+    assert name in get_args(MetricName)
+    return name  # type: ignore[return-value]
 
 
 def _class_named(name: str, classes: Sequence[LabelValue]) -> LabelValue:

@@ -286,3 +286,13 @@ def test_ev3_framings_end_to_end(framing: str, tmp_path: Path, ws: Path) -> None
     assert "A judge that reproduces the app is a copy of it." in report
     proof = json.loads((ws / "runs/helpful-001/isolation.json").read_text(encoding="utf-8"))
     assert ("app_verdict" in proof["fields"]) is (framing != "corrector")
+
+
+def test_lo1_options_that_do_not_fit_the_label_are_refused_with_what_would(tmp_path: Path) -> None:
+    queue = write_jsonl(tmp_path / "q.jsonl", interactions(24))
+    ended = fit(tmp_path / "ws", queue, "--tolerance", "5", metric="mae")
+    assert ended.code == 2
+    assert "--tolerance is for numbers" in ended.err
+    assert "mae needs a numeric label" in ended.err
+    assert "--label-kind numeric" in ended.err
+    assert "spearman" not in ended.err.split("takes one of", 1)[1]

@@ -252,8 +252,14 @@ def test_me1_a_metric_refuses_labels_it_does_not_fit(metric: str, fits: str) -> 
         if kind in fits.split():
             assert Metric.parse(metric, kind=kind, classes=classes).text.startswith(metric)
         else:
-            with pytest.raises(SettingsError, match="does not fit"):
+            with pytest.raises(SettingsError, match="does not fit") as caught:
                 Metric.parse(metric, kind=kind, classes=classes)
+            offered = (caught.value.hint or "").split("one of: ")[1].split(";")[0].split(", ")
+            assert metric not in offered  # what was just refused is not recommended
+            assert offered
+            for form in offered:
+                name = form.replace("CLASS", "x").split("|")[0]
+                assert Metric(name=name.split(":")[0]).refuses(kind, len(classes)) is None
 
 
 def test_me1_binary_only_metrics_refuse_more_than_two_classes_and_say_what_to_write() -> None:

@@ -106,6 +106,8 @@ def check_settings(deps: Deps, settings: FitSettings, found: Intake) -> dict[str
     if settings.costly not in (None, "same") and settings.costly not in [text(c) for c in label.classes]:
         names = ", ".join(text(c) for c in label.classes) or "no classes: the label is numeric"
         faults.append(f"--costly {settings.costly!r} is no class of label {label.name!r} ({names}), and not `same`")
+    if settings.tolerance is not None and label.kind != "numeric":
+        faults.append(f"--tolerance is for numbers, and label {label.name!r} is {label.kind}")
     if found.gate.passed:
         trial(lambda: fixed_scoring(settings, found, seed=0))
     target = deps.open_target(settings.publish_to or "local")
