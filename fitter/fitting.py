@@ -240,7 +240,7 @@ class Fitting:
                 return self._drive(run_id, ask, with_text)
         except KeyboardInterrupt:
             if self._forget_if_empty(run_id):
-                raise Interrupted("interrupted before the run began: nothing is left behind") from None
+                raise Interrupted("interrupted before the run began: it left no run behind") from None
             raise Interrupted(
                 f"run {run_id} was interrupted; nothing paid for is lost", hint=f"{going_on} where it was"
             ) from None

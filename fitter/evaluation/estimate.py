@@ -46,6 +46,11 @@ def from_files(labels: Path, passes: Path, unlabelled: Path, *, pass_class: str,
         BadInput: a file that cannot be read.
         SettingsError: labels without classes, or no such class.
     """
+    if labels.name == "train.jsonl" and (labels.parent.parent / "config.json").is_file():
+        raise SettingsError(
+            f"{labels}: the judge was fitted on these rows, so its errors on them say too little",
+            hint="use rows that played no part in the fit: labels/holdout.jsonl of the run, or newly labelled ones",
+        )
     human = read_labels(labels)
     if human.kind not in ("boolean", "categorical"):
         raise SettingsError(f"a pass rate needs classes, and these labels are {human.kind}", hint="label pass or fail")

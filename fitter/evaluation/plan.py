@@ -122,7 +122,7 @@ def plan(
     answers = INJECTION_ROWS_PER_ANSWER * max(1, min(len(found.class_counts), MOST_ANSWERS))
     probes = len(injection_probes()) * answers
     calls = planned_calls(train=train, holdout=held, runs=runs, max_iterations=max_iterations)
-    calls = {"least": calls["least"] + probes, "most": calls["most"] + 2 * probes}
+    calls = {"least": calls["least"], "most": calls["most"] + 2 * probes}
     for name, need in out["label_next"].items():  # rows that a fit works on cannot qualify its judge (QU-1)
         need["clean_bound"] = max(0, rows_for_bound() - (by_class["holdout"].get(name, 0) if held else 0))
     out["split"] = {

@@ -166,6 +166,30 @@ def read_labels(path: Path, *, slices: Sequence[str] = ()) -> LabelFile:
     )
 
 
+def _refuse_unfinished(passes: Path) -> None:
+    """Refuses the passes of a candidate that its fit decided early: what was never asked is no failure of the judge.
+
+    Raises:
+        BadInput: the file lies in a run's folder and a decision of that run says that passes were left out.
+    """
+    run = passes.parent.parent
+    if passes.parent.name != "passes" or not (run / "decisions").is_dir():
+        return
+    for record in sorted((run / "decisions").glob("*.json")):
+        try:
+            found = strict_loads(record.read_text(encoding="utf-8"))
+            made = found["decision"]["passes"] if f"{found['candidate']:03d}" == passes.stem else None
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # no_change, a decision from all passes, or a record that replay names
+        if made is not None:
+            raise BadInput(
+                f"its fit decided this candidate early: {made['made']} of {made['of']} passes were made, and the rows "
+                "that were asked are no random part of the rows",
+                file=str(passes),
+                hint=f"{record.parent.name}/{record.name} of the run holds what is sure; fit with --exhaustive for all",
+            )
+
+
 def read_passes(
     path: Path, *, labels: LabelFile, runs: int, classes: Sequence[LabelValue] | None, known_rows: bool = True
 ) -> PassFile:
@@ -183,6 +207,7 @@ def read_passes(
         BadInput: a line that is no pass, a pass for an unknown row, one (id, run) twice with different content, a run
             outside ``0..runs-1``, or an answer of another type than the labels.
     """
+    _refuse_unfinished(path)
     name, raw = str(path), _bytes(path)
     kind = labels.kind
     listed = None if classes is None else frozenset(classes)

@@ -97,6 +97,8 @@ def summary(facts: Mapping[str, Any]) -> str:
         metric, deployable, constant = card["headline"]["metric"], card["deployable"], card["constant_judge"]
         lines.append(f"deployable {metric} {number(deployable['mean'])}, {interval(deployable['ci95'])}")
         lines.append(f"  {names.where(facts, name)}; best constant judge {number(constant['value'])}")
+        if deployable["rescued"]:
+            lines.append(f"  {sections.coverage(card)}")
         for stem, called in ((facts["v0"], "v0"), (facts["winner"], "winner")):
             if stem in facts["cards"]:
                 headline = facts["cards"][stem]["headline"]
@@ -115,6 +117,7 @@ def summary(facts: Mapping[str, Any]) -> str:
             lines.append("  not shown to be better than the constant judge: the interval includes it")
         if not names.beaten(facts, name, deployable["mean"]):
             lines.append("  NOT better than the constant judge: do not rely on it")
+        lines += [f"  {said}" for said in sections.warnings(facts)]
     lines.append(f"report: runs/{facts['run']}/report.md")
     return "\n".join(lines)
 

@@ -11,6 +11,7 @@ from fitter.report.facts import HOLDOUT_WINNER, main_card
 from fitter.report.figures import Instruments, code, figure, ids, interval, number, plain_figure, plural, prose, table
 from fitter.report.glossary import DECIDES, TERMS, words
 from fitter.report.names import Facts, beaten, cards_shown, in_sample, noise_gain, reaches, rows_called, side, where
+from fitter.scoring.values import EPSILON
 
 
 def opening(facts: Facts) -> list[str]:
@@ -42,9 +43,8 @@ def opening(facts: Facts) -> list[str]:
     runs = ", ".join(f"run {r['run'] + 1}: {number(r['value'])}" for r in deployable["per_run"])
     lines.append(
         f"**Deployable score: {headline['metric']} {number(deployable['mean'])}** ({interval(deployable['ci95'])}), "
-        f"{where(facts, name)}. It is the metric over single calls, which is what a published evaluator makes: {runs}; "
-        f"coverage {number(deployable['coverage'] * 100, 1)}% of the calls gave a usable answer. "
-        + _rescued(deployable)
+        f"{where(facts, name)}. It is the metric over single calls, which is what a published evaluator makes: {runs}. "
+        + coverage(card)
         + f" The best constant judge on these rows ({code(constant['label'])}) gets {number(constant['value'])}."
     )
     if name != HOLDOUT_WINNER:
@@ -55,17 +55,53 @@ def opening(facts: Facts) -> list[str]:
         )
     elif facts["holdout"]["exposure"]:
         lines.append(f"**These rows are an {facts['holdout']['exposure']}**: they had been looked at before this fit.")
+    return lines + [f"**{said}**" for said in warnings(facts)]
+
+
+def coverage(card: Mapping[str, Any]) -> str:
+    """How many calls gave a usable answer: the first ones, which are all that a deployed evaluator makes, in front."""
+    deployable = card["deployable"]
+    every = f"{number(deployable['coverage'] * 100, 1)}%"
+    if not deployable["rescued"]:
+        return f"Coverage: {every} of the calls gave a usable answer. No pass needed its retry."
+    asked = card["rows"]["labelled"] * len(deployable["per_run"])
+    first = deployable["coverage"] - deployable["rescued"] / asked
+    without = number(deployable["without_rescued"]["value"])
+    return (
+        f"Coverage: {number(first * 100, 1)}% of the first calls gave a usable answer, {every} after the fit's one "
+        f"retry, which a deployed evaluator does not have. {plural(deployable['rescued'], 'pass', 'passes')} that only "
+        f"the retry rescued are in the score; without them it is {without}."
+    )
+
+
+def warnings(facts: Facts) -> list[str]:
+    """What stands beside the first figure because it is easily overlooked: changes that did not hold up, or none."""
+    lines = []
+    held_out = facts["holdout"]
+    improvement = held_out["improvement"] if held_out and held_out["opened"] else None
+    if improvement is not None and _direction(improvement["paired"]) == "worse":
+        paired = improvement["paired"]
+        lines.append(
+            f"The kept changes did not hold up on the {rows_called(facts, HOLDOUT_WINNER)}: by votes the winner is "
+            f"worse than v0, {number(paired['best']['value'])} → {number(paired['candidate']['value'])} in "
+            f"{_metric(facts)}, {len(paired['gained_ids'])} rows gained and {len(paired['lost_ids'])} lost. Nothing "
+            "was chosen from these rows."
+        )
+    tried = facts["decisions"]
+    if tried and all(d["candidate"] is None for d in tried):
+        cause = code(tried[-1]["attempt"]["basis"], 160)
+        lines.append(
+            f"No change was ever measured: in {plural(len(tried), 'iteration')} none could be ({cause}). The winner is "
+            "v0 as it was drafted, and nothing was compared with it."
+        )
     return lines
 
 
-def _rescued(deployable: Mapping[str, Any]) -> str:
-    if not deployable["rescued"]:
-        return "No pass needed its retry."
-    without = number(deployable["without_rescued"]["value"])
-    return (
-        f"{plural(deployable['rescued'], 'pass', 'passes')} stand only thanks to the retry that a deployed evaluator "
-        f"does not have; without them the score is {without}."
-    )
+def _direction(paired: Mapping[str, Any]) -> str:
+    delta = paired["headline_delta"]
+    if delta["value"] is None or abs(delta["value"]) <= EPSILON:
+        return "neither better nor worse"
+    return "better" if delta["improved"] else "worse"
 
 
 def scores(facts: Facts) -> list[str]:
@@ -86,7 +122,8 @@ def scores(facts: Facts) -> list[str]:
         paired = improvement["paired"]
         delta = paired["headline_delta"]
         lines.append(
-            f"{_sample(facts)}, from v0 to the winner: {figure(delta, delta['ci95'])} in {_metric(facts)} on "
+            f"{_sample(facts)}, from v0 to the winner: {figure(delta, delta['ci95'])} ({_direction(paired)}) in "
+            f"{_metric(facts)} on "
             f"{paired['rows']} paired rows, {len(paired['gained_ids'])} gained and {len(paired['lost_ids'])} lost. "
             + _tests(paired)
             + " Nothing was chosen from these rows."

@@ -140,10 +140,11 @@ def rows_to_label(class_rows: Mapping[str, int]) -> dict[str, dict[str, int]]:
 
 
 def planned_calls(*, train: int, holdout: int, runs: int, max_iterations: int) -> dict[str, int]:
-    """Judge calls of a fit: least (no iteration, no redraft) and most (all iterations, a redraft, every retry).
+    """Judge calls of a fit: least (v0 on train and no more) and most (all iterations, a redraft, every retry).
 
-    The holdout is opened once, for v0 and the winner (SP-6).
+    The holdout is opened once, for v0 and the winner (SP-6); a fit that ends without an evaluator leaves it sealed, and
+    one that keeps no change judges it once, so no call on it is sure.
     """
     once = train * runs
     opened = 2 * holdout * runs
-    return {"least": once + opened, "most": 2 * (once * (2 + max_iterations) + opened)}
+    return {"least": once, "most": 2 * (once * (2 + max_iterations) + opened)}

@@ -442,3 +442,34 @@ def test_pandalm_tie_is_class_0_and_25_garbage_verdicts_are_unusable(tmp_path: P
     assert sum(found["inputs"]["passes"]["unusable"].values()) == 25
     assert set(found["inputs"]["passes"]["unusable"]) == {"label_not_in_schema"}
     assert found["rows"]["scored"] == 974
+
+
+def test_passes_that_a_fit_left_out_are_no_failure_of_the_judge(practice_run: Path, fitter: Command) -> None:
+    """A candidate that was decided early has passes that were never asked for: its file cannot be scored."""
+    folder = practice_run / "runs" / "support_policy-001"
+    early = {}
+    for record in (folder / "decisions").glob("*.json"):
+        found = json.loads(record.read_text(encoding="utf-8"))
+        if found["candidate"] is not None and "passes" in found["decision"]:
+            early[f"{found['candidate']:03d}"] = found["decision"]["passes"]
+    assert early
+    name, passes = sorted(early.items())[0]
+    labels, short, whole = (folder / p for p in ("labels/train.jsonl", f"passes/{name}.jsonl", "passes/000.jsonl"))
+    given = ("score", "--labels", labels, "--metric", "balanced_accuracy", "--runs", 3)
+    for files in (("--passes", short), ("--passes", whole, "--against", short)):
+        code, out, err = fitter(*given, *files)
+        assert (code, out) == (2, "")
+        assert f"decided this candidate early: {passes['made']} of {passes['of']} passes were made" in err
+        assert "--exhaustive" in err
+    assert fitter(*given, "--passes", whole)[0] == 0
+
+
+def test_qu1_a_rate_is_not_corrected_by_rows_that_the_judge_was_fitted_on(practice_run: Path, fitter: Command) -> None:
+    folder = practice_run / "runs" / "support_policy-001"
+    code, _, err = fitter(
+        "estimate", "--labels", folder / "labels/train.jsonl", "--passes", folder / "passes/000.jsonl",
+        "--unlabelled", folder / "passes/holdout-winner.jsonl", "--pass-class", "follows", "--runs", 3,
+    )  # fmt: skip
+    assert code == 2
+    assert "the judge was fitted on these rows" in err
+    assert "labels/holdout.jsonl" in err

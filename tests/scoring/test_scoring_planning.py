@@ -79,7 +79,7 @@ def test_rows_to_label_next_and_calls() -> None:
         "good": {"measurable": 0, "reliable_interval": 0, "clean_bound": 0},
     }
     assert planned_calls(train=35, holdout=15, runs=3, max_iterations=10) == {
-        "least": 35 * 3 + 2 * 15 * 3,
+        "least": 35 * 3,
         "most": 2 * (35 * 3 * 12 + 2 * 15 * 3),
     }
 
