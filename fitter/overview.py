@@ -93,6 +93,7 @@ def cost_lines(workspace: Workspace, run_id: str) -> list[str]:
     from fitter.calls.budget import prices_by_role
     from fitter.calls.journal import Journal
     from fitter.calls.ledger import ledger_rows
+    from fitter.report.figures import plural
     from fitter.report.spend import cost_text, lines_by_role, spend, tokens_text
     from fitter.settings import FitSettings
 
@@ -115,7 +116,8 @@ def cost_lines(workspace: Workspace, run_id: str) -> list[str]:
     ]
     for row in rows:
         made = spend([row])
-        lines.append(f"  {row['phase']}, {row['role']}: {made.calls} calls; {tokens_text(made)}; {cost_text(made)}")
+        calls = plural(made.calls, "call")
+        lines.append(f"  {row['phase']}, {row['role']}: {calls}; {tokens_text(made)}; {cost_text(made)}")
     return lines if rows else [f"run {run_id} has made no call"]
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fitter.jsonio import canonical
 from fitter.textsafe import markdown_inline, one_line
 
 
@@ -79,8 +80,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def code(text: object, limit: int = 200) -> str:
-    """Untrusted text as inline code."""
-    return markdown_inline(str(text), limit)
+    """Untrusted text as inline code; a label's value that is no text in its canonical form, as in every artefact."""
+    return markdown_inline(canonical(text) if isinstance(text, bool | list) else str(text), limit)
 
 
 _MARKS = re.compile(r"[\\`<>\[\]|]")

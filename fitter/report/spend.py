@@ -77,8 +77,8 @@ def lines_by_role(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         if found:
             made = spend(found)
             lines.append(
-                f"{role}: {plural(made.calls, 'call')}, of these {made.retries} retries; {made.unusable} unusable "
-                f"answers; {tokens_text(made)}; {cost_text(made)}"
+                f"{role}: {plural(made.calls, 'call')}, of these {plural(made.retries, 'retry', 'retries')}; "
+                f"{plural(made.unusable, 'unusable answer')}; {tokens_text(made)}; {cost_text(made)}"
             )
     others = [row for row in rows if row["role"] in ADVISORS]
     if len({row["role"] for row in others}) > 1:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from fitter.clients.base import Reply
+from fitter.report.figures import code
+from fitter.report.spend import lines_by_role
 from tests.loop.scripted import add, number_of, queue, rows, world
 from tests.report.test_report_law import wrong_on
 
@@ -91,3 +93,19 @@ def test_lo6_a_fit_in_which_nothing_was_ever_measured_says_so_first(
     said = "No change was ever measured: in 3 iterations none could be ("
     assert said in first_lines(made.report())
     assert said in summary
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(False, "`false`"), (True, "`true`"), (["late", "rude"], '`["late","rude"]`'), ("bad", "`bad`"), (3.0, "`3.0`")],
+)
+def test_a_label_is_shown_in_the_form_that_every_artefact_has(value: Any, shown: str) -> None:
+    assert code(value) == shown
+
+
+def test_one_call_and_one_retry_are_not_plural() -> None:
+    tokens = {"known": 1, "calls_unknown": 0}
+    row = {"role": "judge", "calls": 1, "retries": 1, "unusable": {"not_json": 1},
+           "tokens": {"input": tokens, "output": tokens},
+           "cost": {"known": 0.0, "calls_unknown": 0, "upper_bound": False}}  # fmt: skip
+    assert lines_by_role([row])[0].startswith("judge: 1 call, of these 1 retry; 1 unusable answer; 1 input")
